@@ -87,11 +87,11 @@ def sparse_samples(h, rng, n_active, n_samples):
 
 
 def show(name, lpr, h, n_samples, values, share):
-    rank(lpr[:1], h, n_threads=1)  # compile
+    rank(lpr[:1], h, n_jobs=1)  # compile
     unit = seconds(lambda: np.argsort(values)) / n_samples
-    ranked = seconds(lambda: rank(lpr, h, n_threads=1)) / n_samples
-    scored = seconds(lambda: consistent_scores(lpr, h, n_threads=1)) / n_samples
-    r = rank(lpr, h, n_threads=1)
+    ranked = seconds(lambda: rank(lpr, h, n_jobs=1)) / n_samples
+    scored = seconds(lambda: consistent_scores(lpr, h, n_jobs=1)) / n_samples
+    r = rank(lpr, h, n_jobs=1)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     largest = int(np.diff(np.append(np.flatnonzero(r.first), len(r))).max())
     print(

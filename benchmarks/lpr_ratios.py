@@ -47,14 +47,14 @@ def fitting(n_samples, n_labels):
     print(f"fit {n_labels:,} labels x {n_samples:,} samples; unit: argsort of each column,")
     print(f"{unit:.3f} s in all")
     for threads, limit in ((1, ""), (2, "   (target: at most 10)")):
-        took = seconds(lambda t=threads: fit_lpr(scores, truth, n_threads=t))
+        took = seconds(lambda t=threads: fit_lpr(scores, truth, n_jobs=t))
         print(f"  auto, {threads} thread(s){took / unit:26.2f} units{limit}")
     few = max(1, n_labels // 20)
     part = seconds(lambda: sort_columns(scores[:, :few]))
     for method in METHODS:
         if method != "auto":
             took = seconds(
-                lambda m=method: fit_lpr(scores[:, :few], truth[:, :few], method=m, n_threads=2), 1
+                lambda m=method: fit_lpr(scores[:, :few], truth[:, :few], method=m, n_jobs=2), 1
             )
             print(f"  {method + ', 2 threads':24}{took / part:18.2f} units")
 
@@ -68,7 +68,7 @@ def predicting(n_samples, n_labels):
     unit = seconds(lambda: np.argsort(flat), 2)
     print(f"\npredict {new.size:,} LPRs; unit: argsort of these values, {unit:.3f} s")
     for threads in (1, 2):
-        took = seconds(lambda t=threads: model.predict(new, n_threads=t))
+        took = seconds(lambda t=threads: model.predict(new, n_jobs=t))
         target = "   (target: at most 1)" if threads == 2 else ""
         print(f"  {threads} thread(s){took / unit:32.2f} units{target}")
 
@@ -81,7 +81,7 @@ def growth(sizes, n_labels):
         for n in sizes:
             scores, truth = labels(n, n_labels, seed=3)
             took.append(
-                seconds(lambda s=scores, t=truth, m=method: fit_lpr(s, t, method=m, n_threads=1), 2)
+                seconds(lambda s=scores, t=truth, m=method: fit_lpr(s, t, method=m, n_jobs=1), 2)
                 / n_labels
             )
         exponent = np.log(took[-1] / took[0]) / np.log(sizes[-1] / sizes[0])

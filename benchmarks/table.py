@@ -83,10 +83,10 @@ def ranking(n_instances, rounds):
         lpr = rng.random((max(2, n_instances // h.n_labels), h.n_labels))
         tied = np.floor(50 * lpr) / 50
         tasks = {
-            "rank, 1 thread": lambda x=lpr, h=h: rank(x, h, n_threads=1),
-            "rank, 2 threads": lambda x=lpr, h=h: rank(x, h, n_threads=2),
-            "rank, 50 distinct LPRs, 2 threads": lambda x=tied, h=h: rank(x, h, n_threads=2),
-            "consistent_scores, 2 threads": lambda x=lpr, h=h: consistent_scores(x, h, n_threads=2),
+            "rank, 1 thread": lambda x=lpr, h=h: rank(x, h, n_jobs=1),
+            "rank, 2 threads": lambda x=lpr, h=h: rank(x, h, n_jobs=2),
+            "rank, 50 distinct LPRs, 2 threads": lambda x=tied, h=h: rank(x, h, n_jobs=2),
+            "consistent_scores, 2 threads": lambda x=lpr, h=h: consistent_scores(x, h, n_jobs=2),
         }
         for name, *found in ratios(lambda x=lpr: np.argsort(-x.ravel()), tasks, rounds):
             yield Row(f"{name}, {shape} (argsort)", *found, targets.get(name))
@@ -96,17 +96,17 @@ def fitting(n_samples, n_labels, rounds):
     """Fit LPRs against a sort of every column; joint="auto" against fitting LPRs alone."""
     scores, truth = lpr_labels(n_samples, n_labels)
     size = f"{n_labels:,} labels x {n_samples:,} samples"
-    tasks = {f"fit LPRs, {size}, 2 threads": lambda: fit_lpr(scores, truth, n_threads=2)}
+    tasks = {f"fit LPRs, {size}, 2 threads": lambda: fit_lpr(scores, truth, n_jobs=2)}
     for name, *found in ratios(lambda: sort_columns(scores), tasks, rounds):
         yield Row(f"{name} (column sorts)", *found, 4.0)
     few, held, h = population(n_samples, 110)
 
     def fit():
-        fit_lpr(few, held, n_threads=1)
+        fit_lpr(few, held, n_jobs=1)
 
     def fit_both():
         fit()
-        fit_joint(few, held, h, n_threads=1)
+        fit_joint(few, held, h, n_jobs=1)
 
     tasks = {f'fit with joint="auto", 110 labels x {n_samples:,} samples': fit_both}
     for name, *found in ratios(fit, tasks, rounds):
@@ -145,8 +145,8 @@ def ontology(path, n_labels, rounds):
     rng = np.random.default_rng(3)
     h = Hierarchy(read_edges(path)) if path else ontology_like(n_labels, rng)
     lpr = np.stack([simulate_lpr(h, rng, 0.2) for _ in range(4)])
-    rank(lpr, h, n_threads=1)
-    took = 1e3 * np.median([clocked(lambda: rank(lpr, h, n_threads=1)) for _ in range(rounds)], 0)
+    rank(lpr, h, n_jobs=1)
+    took = 1e3 * np.median([clocked(lambda: rank(lpr, h, n_jobs=1)) for _ in range(rounds)], 0)
     yield Row(f"rank on a DAG of {h.n_labels:,} labels (ms per sample)", *(took / 4), 30.0)
 
 
@@ -192,8 +192,8 @@ def growth(samples, labels):
             ranked = rank(lpr, h)
             listed = (ranked.sample, ranked.label, ranked.score)
             for what, task in {
-                "rank": lambda x=lpr, h=h: rank(x, h, n_threads=1),
-                "fit LPRs": lambda s=scores, t=held: fit_lpr(s, t, n_threads=1),
+                "rank": lambda x=lpr, h=h: rank(x, h, n_jobs=1),
+                "fit LPRs": lambda s=scores, t=held: fit_lpr(s, t, n_jobs=1),
                 "evaluate": lambda r=listed, t=held, h=h: evaluate_ranking(*r, t, h),
             }.items():
                 task()

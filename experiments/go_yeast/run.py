@@ -112,7 +112,7 @@ def describe(lpr: Float, h: Hierarchy, truth: NDArray[np.bool_]) -> list[dict[st
     """Describe the ranking of the test genes."""
     rank(lpr[:2], h)  # compile
     start = time.process_time()
-    r = rank(lpr, h, n_threads=1)
+    r = rank(lpr, h, n_jobs=1)
     seconds = time.process_time() - start
     sizes = np.diff(np.append(np.flatnonzero(r.first), len(r)))
     hits = truth[r.sample, r.label]

@@ -123,7 +123,7 @@ def fit_third(scores: np.ndarray, truth: np.ndarray, h: Hierarchy) -> Tempering:
     n_judges = round(len(truth) / 3)
     part = np.zeros(len(truth), dtype=np.int64)
     part[shuffled[n_judges:]] = 1 + rng.permutation(len(truth) - n_judges) % 5
-    held_out = CrossFitting(scores, truth, h, part, method="auto", n_threads=1)
+    held_out = CrossFitting(scores, truth, h, part, method="auto", n_jobs=1)
     learning = held_out.evidence({fold: frozenset((0, fold)) for fold in range(1, 6)})
     judging = held_out.evidence({0: frozenset((0,))})
     candidates = fit_candidates(learning, h, 1)
@@ -133,7 +133,7 @@ def fit_third(scores: np.ndarray, truth: np.ndarray, h: Hierarchy) -> Tempering:
     if gain.mean() <= gain.std() / np.sqrt(gain.size):
         use = "none"
     fold = rng.permutation(len(truth)) % 5
-    folds = CrossFitting(scores, truth, h, fold, method="auto", n_threads=1)
+    folds = CrossFitting(scores, truth, h, fold, method="auto", n_jobs=1)
     everything = folds.evidence({own: frozenset((own,)) for own in range(5)})
     return Tempering.of(fit_candidates(everything, h, 1)[use], use)
 
@@ -153,9 +153,9 @@ def run_one(name: str, n: int, replication: int, config: dict[str, Any]) -> list
     rng = np.random.default_rng([config["seed"], place, n, replication])
     h, draw = POPULATIONS[name](rng)
     (scores, truth), (new_scores, new_truth) = draw(n), draw(config["n_test"])
-    lpr = HierLPR(h, joint=False, n_threads=1).fit(scores, truth).transform(new_scores)
+    lpr = HierLPR(h, joint=False, n_jobs=1).fit(scores, truth).transform(new_scores)
     plain = areas(new_truth, lpr, h, config["batches"])
-    used = fit_joint(scores, truth, h, n_threads=1).tempering
+    used = fit_joint(scores, truth, h, n_jobs=1).tempering
     temperings = {
         "third": fit_third(scores, truth, h),
         "all": as_before(used, n),
@@ -164,7 +164,7 @@ def run_one(name: str, n: int, replication: int, config: dict[str, Any]) -> list
     rows = []
     for rule in RULES:
         model = JointModel(h, fit_prior(truth, h), temperings[rule])
-        ahead = areas(new_truth, model.transform(lpr, n_threads=1), h, config["batches"]) - plain
+        ahead = areas(new_truth, model.transform(lpr, n_jobs=1), h, config["batches"]) - plain
         error = np.nanstd(ahead[1:], ddof=1) / np.sqrt(config["batches"])
         values = (name, n, replication, rule, temperings[rule].use, ahead[0], error)
         rows.append(dict(zip(FIELDS, values, strict=True)))
@@ -173,7 +173,7 @@ def run_one(name: str, n: int, replication: int, config: dict[str, Any]) -> list
 
 def areas(truth: np.ndarray, p: np.ndarray, h: Hierarchy, batches: int) -> np.ndarray:
     """AU(PRC) of the block scores, of all samples and then batch by batch."""
-    blocks = consistent_scores(p, h, n_threads=1)
+    blocks = consistent_scores(p, h, n_jobs=1)
     parts = [slice(None), *np.array_split(np.arange(len(truth)), batches)]
     return np.array(
         [metrics.au_prc_score(truth[i], blocks[i]) if truth[i].any() else np.nan for i in parts]

@@ -96,7 +96,7 @@ def hide(pattern, truth, scores, hierarchy, rng):
 def fitted(way, data, rng, **options):
     """Fit in one of the four ways; `data` are hierarchy, scores, truth and unknown pairs."""
     h, scores, truth, unknown = data
-    model = HierLPR(h, close_truth=way == "negative", **options)
+    model = HierLPR(h, propagate_truth=way == "negative", **options)
     if way == "fewer":
         share = 1.0 - unknown.mean(axis=0).max()
         rows = np.sort(rng.choice(len(truth), max(10, round(share * len(truth))), replace=False))

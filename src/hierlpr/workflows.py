@@ -108,7 +108,7 @@ def fit_file(
     joint : bool or "auto"
         As in :class:`hierlpr.HierLPR`.
     missing_scores : {"error", "allow"}
-        `missing` of :class:`hierlpr.HierLPR`.
+        `missing_scores` of :class:`hierlpr.HierLPR`.
     seed : int
         Draws the samples for calibration, and the subset.
     weights : path, optional
@@ -131,7 +131,7 @@ def fit_file(
     inputs: dict[str, Any] = {"the hierarchy": loaded.report.path or None, "the weights": weights}
     refuse_overlap({"the output": out}, inputs | dict(zip(names, files, strict=False)))
     h = loaded.hierarchy
-    model = HierLPR(hierarchy=h, lpr=lpr, joint=joint, missing=missing_scores)
+    model = HierLPR(hierarchy=h, lpr=lpr, joint=joint, missing_scores=missing_scores)
     check_params(model)
     given = {"aliases": loaded.aliases, "missing_scores": missing_scores, **options}
     reading, execution = split_options(h, given)
@@ -369,6 +369,6 @@ def _load_for_scores(
     """Load a model of scores, and how scores are read for it; a classifier is refused."""
     fitted: HierLPR = load_model(model)
     reading, execution = split_options(
-        fitted.hierarchy_, {"missing_scores": fitted.missing, **options}
+        fitted.hierarchy_, {"missing_scores": fitted.missing_scores, **options}
     )
     return fitted, reading, execution

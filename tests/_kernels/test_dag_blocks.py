@@ -31,7 +31,7 @@ def test_rank_equals_brute_force(kind, ties):
     for _ in range(N_DAGS // 6):
         h = random_dag(rng, int(rng.integers(2, 9)))
         lpr = reference.on_grid(random_dag_lpr(rng, h, kind, ties))
-        r = rank([lpr], h, n_threads=1)
+        r = rank([lpr], h, n_jobs=1)
         order = h.position[r.label].tolist()
         value, parents = by_number(h, lpr)
         assert sorted(order) == list(range(h.n_labels))
@@ -99,10 +99,10 @@ def test_dags_and_forests_give_the_same_blocks_on_forests(ties):
 @given(scored_dags())
 def test_samples_together_are_ranked_best_whatever_the_layout(case):
     h, lpr = case
-    r = rank(lpr, h, n_threads=1)
+    r = rank(lpr, h, n_jobs=1)
     assert breaches(r, h, len(lpr)) == 0
     assert np.all(np.diff(r.score) <= 0)
-    two = rank(lpr, h, n_threads=2)
+    two = rank(lpr, h, n_jobs=2)
     np.testing.assert_array_equal(r.sample * 100 + r.label, two.sample * 100 + two.label)
     # Absent means 0 in sparse input: the same calls in the same order while scores are positive.
     listed = rank(sparse.csr_array(lpr), h)

@@ -120,7 +120,7 @@ def test_the_model_is_that_of_python_and_takes_gaps_ever_after(gaps):
     assert json.loads(out)["samples_fitted"] == 120
     assert np.isnan(scores.table.values).sum() > 20
     truth = read_truth(gaps / "t.csv", h)
-    HierLPR(h, missing="allow").fit(scores, truth).save(gaps / "p.hlpr")
+    HierLPR(h, missing_scores="allow").fit(scores, truth).save(gaps / "p.hlpr")
     assert (gaps / "p.hlpr").read_bytes() == (gaps / "m.hlpr").read_bytes()
 
 

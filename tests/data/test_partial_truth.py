@@ -127,7 +127,7 @@ def test_what_is_learned_is_that_of_whole_truth(parts, fitted):
     """30 % unknown: curves, prior and joint posterior close to those of the whole truth."""
     train, rest, truth, _ = parts
     whole = HierLPR(train.hierarchy).fit(train.scores, train.truth)
-    negative = HierLPR(train.hierarchy, close_truth=True)
+    negative = HierLPR(train.hierarchy, propagate_truth=True)
     with pytest.warns(HierlprWarning, match="missing ancestors"):
         negative.fit(train.scores, np.nan_to_num(truth))
     error = [
@@ -295,7 +295,7 @@ def test_listed_scores_with_unknown_truth(parts):
     lpr = make_estimator("auto", kappa=3.0, scale="score")  # not chosen anew from each truth
     whole = HierLPR(train.hierarchy, lpr=lpr).fit(thin[0], train.truth)
     model = HierLPR(train.hierarchy, lpr=lpr).fit(thin[0], truth)
-    negative = HierLPR(train.hierarchy, lpr=lpr, close_truth=True)
+    negative = HierLPR(train.hierarchy, lpr=lpr, propagate_truth=True)
     with pytest.warns(HierlprWarning, match="missing ancestors"):
         negative.fit(thin[0], np.nan_to_num(truth))
     rates = [m.lpr_.report.base_rate for m in (whole, model, negative)]

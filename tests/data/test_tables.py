@@ -133,7 +133,7 @@ def test_breaches_are_counted_and_named_alike(data):
     with pytest.raises(DataError, match="other than 0 and 1"):
         align_truth(sparse.csr_array(truth * 2.0), h, allow_unknown=False)
     with pytest.warns(HierlprWarning, match="missing ancestors were added"):
-        HierLPR(h, lpr="isotonic", close_truth=True).fit(
+        HierLPR(h, lpr="isotonic", propagate_truth=True).fit(
             sparse.csr_array(scores), sparse.csr_array(broken)
         )
 

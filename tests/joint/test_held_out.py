@@ -30,7 +30,7 @@ def test_places_lie_between_bins_of_the_same_label(seed):
     scores[: n // 2, 1] = 0.25  # half of all samples share one score
     scores[rng.random(n) < 0.1 * (seed % 3)] = np.nan
     scores[:, 2] = np.nan if seed == 5 else scores[:, 2]
-    bins, place = bin_scores(scores, n_threads=1 + seed % 2)
+    bins, place = bin_scores(scores, n_jobs=1 + seed % 2)
     for k in range(3):
         column, known = scores[:, k], ~np.isnan(scores[:, k])
         score = bins.score[bins.ptr[k] : bins.ptr[k + 1]]
@@ -51,7 +51,7 @@ def test_evidence_equals_a_fit_for_each_part(kind):
         partial = np.where(rng.random(truth.shape) < 0.3, np.nan, truth)
         truth = align_truth(partial, h)
     weight = rng.integers(0, 4, len(scores)) / 2.0 if kind == "weights" else None
-    parts = CrossFitting(scores, truth, h, part, method=FIXED, n_threads=1, sample_weight=weight)
+    parts = CrossFitting(scores, truth, h, part, method=FIXED, n_jobs=1, sample_weight=weight)
     asked = {0: frozenset((0,)), 2: frozenset((1, 2)), 3: frozenset((3,))}
     found = parts.evidence(asked)
     for fold, (own, without) in enumerate(asked.items()):

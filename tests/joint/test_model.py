@@ -92,7 +92,9 @@ def test_missing_scores_are_refused_or_used(parts):
         HierLPR(fit.hierarchy).fit(fit.scores, fit.truth).transform(holes)
     area = {}
     for joint in (False, True, "auto"):
-        model = HierLPR(fit.hierarchy, joint=joint, missing="allow").fit(fit.scores, fit.truth)
+        model = HierLPR(fit.hierarchy, joint=joint, missing_scores="allow").fit(
+            fit.scores, fit.truth
+        )
         assert not fit.hierarchy.violations(model.predict_proba(holes))
         area[joint] = model.score(holes, test.truth)
         assert len(model.rank(holes)) == holes.size
@@ -104,7 +106,7 @@ def test_missing_scores_are_refused_or_used(parts):
 
 def test_missing_scores_without_joint_are_the_prevalence(parts):
     fit = parts[0]
-    model = HierLPR(fit.hierarchy, joint=False, missing="allow").fit(fit.scores, fit.truth)
+    model = HierLPR(fit.hierarchy, joint=False, missing_scores="allow").fit(fit.scores, fit.truth)
     lpr = model.transform(np.full((1, 25), np.nan))
     np.testing.assert_allclose(lpr[0], (fit.truth.sum(axis=0) + 0.5) / (len(fit.truth) + 1))
 
@@ -115,7 +117,7 @@ def test_missing_scores_in_training(parts):
     holes = np.where(rng.random(fit.scores.shape) < 0.2, np.nan, fit.scores)
     holes[:, 5:] = fit.scores[:, 5:]
     own = make_estimator("auto", kappa=0.0)  # no label's curve depends on another label
-    model = HierLPR(fit.hierarchy, lpr=own, missing="allow").fit(holes, fit.truth)
+    model = HierLPR(fit.hierarchy, lpr=own, missing_scores="allow").fit(holes, fit.truth)
     whole = HierLPR(fit.hierarchy, lpr=own, joint=False).fit(fit.scores, fit.truth)
     assert np.array_equal(
         model.lpr_.predict(test.scores)[:, 5:], whole.lpr_.predict(test.scores)[:, 5:]

@@ -110,9 +110,9 @@ def test_threads_give_the_same_bits():
     h = hierarchy_of(random_forest(rng, 40))
     prior = random_prior(rng, h)
     lpr = rng.random((101, 40))
-    one = posteriors(lpr, prior, h, with_others=True, n_threads=1)
-    for n_threads in (2, 7):
-        many = posteriors(lpr, prior, h, with_others=True, n_threads=n_threads)
+    one = posteriors(lpr, prior, h, with_others=True, n_jobs=1)
+    for n_jobs in (2, 7):
+        many = posteriors(lpr, prior, h, with_others=True, n_jobs=n_jobs)
         assert all(np.array_equal(a, b) for a, b in zip(one, many, strict=True))
 
 

@@ -249,7 +249,7 @@ def test_a_part_of_the_way_has_at_least_that_part_of_the_gain():
 def test_an_unclear_gain_is_used_in_part_and_said():
     for seed in range(132, 172):
         train, _ = simulate.train_test(3, n_train=150, n_test=40, rng=seed)
-        model = HierLPR(train.hierarchy, n_threads=1).fit(train.scores, train.truth)
+        model = HierLPR(train.hierarchy, n_jobs=1).fit(train.scores, train.truth)
         tempering = model.joint_.tempering
         if 0.1 < tempering.share < 0.9:
             break

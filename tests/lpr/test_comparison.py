@@ -52,7 +52,7 @@ def test_scores_of_another_scale_are_counted(fitted):
 def test_missing_scores_alone_are_no_difference(fitted, share):
     _, new = fitted
     holes = np.where(np.random.default_rng(1).random(new.scores.shape) < share, np.nan, new.scores)
-    model = HierLPR(new.hierarchy, joint=False, missing="allow")
+    model = HierLPR(new.hierarchy, joint=False, missing_scores="allow")
     for scores in (holes[:200], new.scores[:200]):
         model.fit(scores, new.truth[:200])
         for used in (holes[200:], new.scores[200:]):

@@ -37,15 +37,15 @@ def test_evaluation_equals_interp(seed, n_knots):
     assert model.evaluate(x)[:, 0] == pytest.approx(reference.interpolate(x[:, 0], score, lpr))
 
 
-@pytest.mark.parametrize("n_threads", [1, 2, 5])
-def test_threads_and_storage_change_nothing(n_threads):
+@pytest.mark.parametrize("n_jobs", [1, 2, 5])
+def test_threads_and_storage_change_nothing(n_jobs):
     rng = np.random.default_rng(1)
     scores = rng.normal(size=(6000, 3)) * (rng.random((6000, 3)) < 0.4)
-    dense = THREE.evaluate(scores, n_threads=1)
-    assert np.array_equal(THREE.evaluate(scores, n_threads=n_threads), dense)
-    assert np.array_equal(THREE.evaluate(np.asfortranarray(scores), n_threads=n_threads), dense)
+    dense = THREE.evaluate(scores, n_jobs=1)
+    assert np.array_equal(THREE.evaluate(scores, n_jobs=n_jobs), dense)
+    assert np.array_equal(THREE.evaluate(np.asfortranarray(scores), n_jobs=n_jobs), dense)
     stored = sparse.csr_array(scores)
-    out = THREE.evaluate(stored, n_threads=n_threads)
+    out = THREE.evaluate(stored, n_jobs=n_jobs)
     assert np.array_equal(out.indices, stored.indices)
     assert np.array_equal(out.toarray()[scores != 0], dense[scores != 0])
 

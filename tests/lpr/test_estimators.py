@@ -141,7 +141,7 @@ def test_inside_the_model_with_joint_threads_and_files(tmp_path):
     p, truth = draw(300, 4)
     truth = h.close_upward(truth)
     model = HierLPR(h, lpr="probability").fit(p, truth)
-    one = HierLPR(h, lpr=Probability(), n_threads=1).fit(p, truth)
+    one = HierLPR(h, lpr=Probability(), n_jobs=1).fit(p, truth)
     np.testing.assert_array_equal(model.predict_proba(p), one.predict_proba(p))
     model.save(tmp_path / "m.hlpr")
     again = load_model(tmp_path / "m.hlpr")

@@ -113,8 +113,8 @@ def test_threads_change_nothing(kind, joint, monkeypatch, tmp_path):
     fit, held = slice(300), slice(300, None)
     target = {"precision": 0.6, "max_weight": bound, "sample_weight": weight, "confidence": 0.9}
     found = []
-    for n_threads in (1, 2, 3, 8, 32):
-        monkeypatch.setenv("HIERLPR_NUM_THREADS", str(n_threads))
+    for n_jobs in (1, 2, 3, 8, 32):
+        monkeypatch.setenv("HIERLPR_NUM_THREADS", str(n_jobs))
         model = HierLPR(h, lpr="isotonic" if kind == "isotonic" else "auto", joint=joint)
         model.fit(table[fit], known[fit], sample_weight=weight)
         model.calibrate(table[held], known[held], **target)

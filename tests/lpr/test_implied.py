@@ -143,7 +143,7 @@ def test_rarely_implied_labels_lean_on_the_curve_of_their_depth(case):
     levels = np.asarray(h.levels)
     for k in np.flatnonzero(~seen):
         one, shared = (
-            curves.evaluate_each(np.full(7, number, np.int32), x, n_threads=1)
+            curves.evaluate_each(np.full(7, number, np.int32), x, n_jobs=1)
             for curves, number in (
                 (implied.curves, k),
                 (implied.shared.curves, implied.shared.curve_of(levels[[k]])[0]),
@@ -233,8 +233,8 @@ def test_missing_values_are_not_stored_ones(case):
     broken = listed[:N_FIT].copy()
     broken.data[3] = np.nan
     with pytest.raises(DataError, match="not finite"):
-        HierLPR(h, missing="allow").fit(broken, truth[:N_FIT])
-    m = HierLPR(h, missing="allow").fit(listed[:N_FIT], truth[:N_FIT])
+        HierLPR(h, missing_scores="allow").fit(broken, truth[:N_FIT])
+    m = HierLPR(h, missing_scores="allow").fit(listed[:N_FIT], truth[:N_FIT])
     with pytest.raises(DataError, match="not finite"):
         m.predict(broken)
 

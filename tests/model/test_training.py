@@ -148,7 +148,7 @@ def test_closing_a_frame_goes_by_name(case):
     assert Hierarchy([("1", "2")]).close_upward(numbers).to_numpy().all()
     with pytest.raises(DataError, match=r"1 label\(s\) have no column: 'deep'"):
         TREE.close_upward(pd.DataFrame(truth[:, :3], columns=TREE.labels[:3]))
-    with pytest.raises(DataError, match="close_truth=True"):
+    with pytest.raises(DataError, match="propagate_truth=True"):
         TREE.close_upward([["left"], ["deep"]])
 
 
@@ -209,7 +209,7 @@ def test_the_classifier_takes_lists_and_any_hierarchy(case):
     alone = HierarchicalClassifier(LogisticRegression(), **options).fit(scores, lists)
     assert alone.hierarchy_.labels == alone.rank(scores).labels == tuple(sorted(TREE.labels))
     deepest = [row[-1:] for row in lists]
-    closing = HierarchicalClassifier(LogisticRegression(), EDGES, close_truth=True, **options)
+    closing = HierarchicalClassifier(LogisticRegression(), EDGES, propagate_truth=True, **options)
     with pytest.warns(HierlprWarning, match="missing ancestors"):
         closing.fit(scores, deepest)
 

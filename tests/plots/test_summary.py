@@ -52,7 +52,9 @@ def test_summary_matches_the_slow_reference(case, n):
     rng = np.random.default_rng(n + len(shape) + steps)
     options = {"listed": listed, "missing": missing}
     h, scores, truth = draw(rng, shape, steps=steps, n=200, **options)
-    model = HierLPR(h, joint=False, missing="allow" if missing else "error").fit(scores, truth)
+    model = HierLPR(h, joint=False, missing_scores="allow" if missing else "error").fit(
+        scores, truth
+    )
     h, scores, truth = draw(rng, shape, steps=steps, n=n, **options)
     given = truth.astype(float)
     if holes:

@@ -59,15 +59,15 @@ def test_permuting_and_renaming_labels_keeps_scores_and_area(case, random):
 def test_threads_change_nothing(case):
     h, lpr = case
     many = np.tile(lpr, (7, 1))
-    expected = listed(rank(many, h, n_threads=1))
+    expected = listed(rank(many, h, n_jobs=1))
     with pytest.MonkeyPatch.context() as patch:
         # Few as they are, share them among threads and merge them in small batches.
         patch.setattr("hierlpr._kernels._jit.WORTH_SHARING", 1)
         patch.setattr("hierlpr.ranking.blocks.BATCH", 8)
-        for n_threads in (1, 2, 3, 5):
-            assert listed(rank(many, h, n_threads=n_threads)) == expected
-            scores = consistent_scores(many, h, n_threads=n_threads)
-            assert np.array_equal(scores, consistent_scores(many, h, n_threads=1))
+        for n_jobs in (1, 2, 3, 5):
+            assert listed(rank(many, h, n_jobs=n_jobs)) == expected
+            scores = consistent_scores(many, h, n_jobs=n_jobs)
+            assert np.array_equal(scores, consistent_scores(many, h, n_jobs=1))
 
 
 @given(scored_forests())
@@ -99,7 +99,7 @@ def test_threads_change_nothing_on_a_large_matrix_with_ties():
     rng = np.random.default_rng(0)
     h = hierarchy_of(random_forest(rng, 60))
     for lpr in (rng.random((8000, 60)), rng.integers(0, 4, size=(8000, 60)) / 3):
-        one, two = rank(lpr, h, n_threads=1), rank(lpr, h, n_threads=2)
+        one, two = rank(lpr, h, n_jobs=1), rank(lpr, h, n_jobs=2)
         assert np.array_equal(one.sample, two.sample)
         assert np.array_equal(one.label, two.label)
         assert np.array_equal(one.score, two.score)

@@ -15,7 +15,7 @@ N_FORESTS = 2400
 
 def one_sample_order(lpr, h):
     """The ranking of one sample as topological numbers."""
-    return h.position[rank([lpr], h, n_threads=1).label].tolist()
+    return h.position[rank([lpr], h, n_jobs=1).label].tolist()
 
 
 @pytest.mark.parametrize("ties", [False, True])

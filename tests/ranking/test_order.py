@@ -176,8 +176,8 @@ def test_means_that_differ_beyond_the_bits_of_a_key_are_still_ordered():
     value = 0.5 + rng.integers(0, 50, size=n_stored) / 2.0**30
     lpr = sparse.csr_array((value, (sample, label)), shape=(n_samples, h.n_labels))
     expected = np.lexsort([sample, h.position[label], -value])
-    for n_threads in (1, 2):
-        r = rank(lpr, h, n_threads=n_threads)
+    for n_jobs in (1, 2):
+        r = rank(lpr, h, n_jobs=n_jobs)
         assert np.array_equal(r.sample, sample[expected])
         assert np.array_equal(r.label, label[expected])
         assert np.array_equal(r.score, value[expected])
@@ -229,16 +229,16 @@ def test_the_order_does_not_depend_on_batches_and_threads(shape, n_values, monke
     if shape == "chain":
         lpr = np.sort(lpr, axis=1)  # each sample is one block
     listed = sparse.csr_array(lpr * (rng.random(lpr.shape) < 0.3))
-    whole = [rank(x, h, n_threads=1) for x in (lpr, listed)]
+    whole = [rank(x, h, n_jobs=1) for x in (lpr, listed)]
     monkeypatch.setattr(blocks, "BATCH", 200)
     monkeypatch.setattr("hierlpr._kernels._jit.WORTH_SHARING", 1)
     for threads in (1, 3):
         for x, expected in zip((lpr, listed), whole, strict=True):
-            found = rank(x, h, n_threads=threads)
+            found = rank(x, h, n_jobs=threads)
             for name in ("place", "first", "lpr", "uncertified_at", "uncertified_gap"):
                 np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
             for top in (1, 40, len(expected) // 2):
-                short = rank(x, h, top=top, n_threads=threads)
+                short = rank(x, h, top=top, n_jobs=threads)
                 np.testing.assert_array_equal(short.place, expected.place[:top])
                 np.testing.assert_array_equal(short.score, expected.score[:top])
 

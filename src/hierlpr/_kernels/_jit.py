@@ -76,10 +76,10 @@ def read_only(array: NDArray[Scalar]) -> NDArray[Scalar]:
     return view
 
 
-def n_threads_or_default(n_threads: int | None) -> int:
-    """`n_threads`, or HIERLPR_NUM_THREADS, or the number of cores this process may use."""
-    if n_threads is not None:
-        return max(1, int(n_threads))
+def n_jobs_or_default(n_jobs: int | None) -> int:
+    """`n_jobs`, or HIERLPR_NUM_THREADS, or the number of cores this process may use."""
+    if n_jobs is not None:
+        return max(1, int(n_jobs))
     from_environment = os.environ.get("HIERLPR_NUM_THREADS", "")
     if from_environment.isdigit():
         return max(1, int(from_environment))
@@ -88,9 +88,9 @@ def n_threads_or_default(n_threads: int | None) -> int:
     return os.cpu_count() or 1
 
 
-def threads_for(size: int, n_threads: int | None) -> int:
+def threads_for(size: int, n_jobs: int | None) -> int:
     """Return the number of threads for `size` numbers: one if they are few."""
-    return 1 if size < WORTH_SHARING else n_threads_or_default(n_threads)
+    return 1 if size < WORTH_SHARING else n_jobs_or_default(n_jobs)
 
 
 def even_bounds(work: NDArray[np.int64], n_chunks: int) -> list[int]:
@@ -108,17 +108,17 @@ def even_chunks(n: int, n_chunks: int) -> list[int]:
     return [n * chunk // n_chunks for chunk in range(n_chunks + 1)]
 
 
-def row_chunks(shape: tuple[int, ...], n_threads: int) -> list[int]:
+def row_chunks(shape: tuple[int, ...], n_jobs: int) -> list[int]:
     """Bounds of runs of rows for threads; one run where there is too little to share."""
-    n_chunks = 1 if math.prod(shape) < WORTH_SHARING else min(n_threads, shape[0])
+    n_chunks = 1 if math.prod(shape) < WORTH_SHARING else min(n_jobs, shape[0])
     return even_chunks(shape[0], n_chunks)
 
 
-def run_chunks(task: Callable[[int, int], R], bounds: list[int], n_threads: int) -> list[R]:
+def run_chunks(task: Callable[[int, int], R], bounds: list[int], n_jobs: int) -> list[R]:
     """Call ``task(start, stop)`` on every run between bounds; results in the order of the runs."""
     runs = list(pairwise(bounds))
-    if n_threads == 1 or len(runs) <= 1:
+    if n_jobs == 1 or len(runs) <= 1:
         return [task(start, stop) for start, stop in runs]
     # A pool per call: it costs well under a millisecond and is safe under fork and nesting.
-    with ThreadPoolExecutor(max_workers=min(n_threads, len(runs))) as pool:
+    with ThreadPoolExecutor(max_workers=min(n_jobs, len(runs))) as pool:
         return list(pool.map(lambda run: task(*run), runs))

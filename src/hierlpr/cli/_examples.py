@@ -11,7 +11,7 @@ import numpy as np
 
 from hierlpr import metrics
 from hierlpr import simulate as sim
-from hierlpr._kernels._jit import n_threads_or_default
+from hierlpr._kernels._jit import n_jobs_or_default
 from hierlpr._utils import require
 from hierlpr._utils.display import text_table
 from hierlpr._utils.files import output_directory
@@ -225,7 +225,7 @@ def reproduce(
             out=out,
             replications=replications,
             options=Options(n_trees=options.pop("trees"), **options),
-            n_jobs=n_threads_or_default(jobs),
+            n_jobs=n_jobs_or_default(jobs),
             on_progress=lambda done, total: tell(what, done, total),
         )
     for claim in results.get("claims", []):

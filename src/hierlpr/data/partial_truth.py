@@ -254,7 +254,9 @@ def align_truth(
     given = LabelSets.of(table.values)
     closed = close_given(given, hierarchy, close=close)
     if closed.n_added:
-        hint = "add the missing ancestors with close_truth=True or hierarchy.close_upward(truth)."
+        hint = (
+            "add the missing ancestors with propagate_truth=True or hierarchy.close_upward(truth)."
+        )
         # Of few labels, all parents may be there by chance.
         least = 20 if close else 1
         if table.by_place and fits_if_sorted(hierarchy, given.to_csr(), least=least):

@@ -261,7 +261,7 @@ def peel(
         posterior, model = fit_shift(z, hidden, hierarchy, model, n_steps)
         n_steps = LATER_STEPS
         small = np.where(hidden, model.small_share(np.nan_to_num(z), posterior), 0.0)[tested]
-        score = consistent_scores(small[None], among, n_threads=1)[0]
+        score = consistent_scores(small[None], among, n_jobs=1)[0]
         left = np.flatnonzero(inside)
         step = LARGE_STEP if left.size > MANY else SMALL_STEP
         order = np.lexsort((tie[left], -among.levels[left], score[left]))

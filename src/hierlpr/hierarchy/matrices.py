@@ -62,7 +62,7 @@ def close_upward(hierarchy: Hierarchy, truth: Any) -> Any:
     if array.dtype.kind not in "biuf":
         raise DataError(
             f"truth must be a matrix of 0 and 1, got dtype {array.dtype}.\n"
-            "Hint: lists of labels go into fit; HierLPR(close_truth=True) closes them."
+            "Hint: lists of labels go into fit; HierLPR(propagate_truth=True) closes them."
         )
     _check_width(hierarchy, array.shape, name="truth")
     closed = close_dense(hierarchy, array)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._kernels._jit import even_chunks, n_threads_or_default, run_chunks
+from hierlpr._kernels._jit import even_chunks, n_jobs_or_default, run_chunks
 from hierlpr._kernels.joint import HeldOutEvidence
 from hierlpr._kernels.smoothing import group_sorted
 from hierlpr.data.partial_truth import PartialTruth, curve_weights
@@ -41,16 +41,16 @@ class CrossFitting:
         part: Ints,
         *,
         method: Any,
-        n_threads: int | None = None,
+        n_jobs: int | None = None,
         sample_weight: Float | None = None,
     ) -> None:
         self.hierarchy = hierarchy
         self.method = method
-        self.n_threads = n_threads_or_default(n_threads)
+        self.n_jobs = n_jobs_or_default(n_jobs)
         self.truth, self.sample_weight = truth, sample_weight
         self.part = part
         self.held = truth.held if isinstance(truth, PartialTruth) else truth
-        self.bins, self.place = bin_scores(scores, self.n_threads)
+        self.bins, self.place = bin_scores(scores, self.n_jobs)
         numbers = range(int(part.max()) + 1)
         self._counts = None if self.is_weighted else [self._count(part == p) for p in numbers]
         self._fits: dict[frozenset[int], tuple[Float, LabelPrior]] = {}
@@ -65,7 +65,7 @@ class CrossFitting:
         rows = [np.flatnonzero(self.part == number) for number in left_out]
         without = list(left_out.values())
         each = list(range(len(without) + 1))
-        fits = run_chunks(lambda i, _: self.fit(without[i]), each, self.n_threads)
+        fits = run_chunks(lambda i, _: self.fit(without[i]), each, self.n_jobs)
         ptr = np.cumsum([0, *(at.size for at in rows)])
         own, others = np.empty((2, self.hierarchy.n_labels, ptr[-1]))
         for at, first, fit in zip(rows, ptr, fits, strict=False):
@@ -91,7 +91,7 @@ class CrossFitting:
         table, prior = fit
         rise, n_labels = np.diff(table, append=0.0), self.hierarchy.n_labels
         prior_log_odds, first = prior.log_odds[:, None], self.bins.ptr[:-1, None]
-        wanted: Any = {"with_posterior": False, "with_others": True, "n_threads": 1}
+        wanted: Any = {"with_posterior": False, "with_others": True, "n_jobs": 1}
 
         def write(start: int, stop: int) -> None:
             known = place[:, start:stop]
@@ -106,7 +106,7 @@ class CrossFitting:
             others[:, start:stop] = posteriors(lpr.T, prior, self.hierarchy, **wanted)[1].T
 
         n_chunks = -(-place.shape[1] // max(8, CACHED_VALUES // n_labels))
-        run_chunks(write, even_chunks(place.shape[1], n_chunks), self.n_threads)
+        run_chunks(write, even_chunks(place.shape[1], n_chunks), self.n_jobs)
 
     def fit(self, without: frozenset[int]) -> tuple[Float, LabelPrior]:
         """Fit log-odds of all bins and the prior on all parts except some; results are cached."""
@@ -147,7 +147,7 @@ class CrossFitting:
         return np.stack([curve_weights(truth, h, k, given) for k in range(h.n_labels)], axis=1)
 
 
-def bin_scores(scores: Float, n_threads: int = 1) -> tuple[LabelBins, Float]:
+def bin_scores(scores: Float, n_jobs: int = 1) -> tuple[LabelBins, Float]:
     """Put the scores of each label in bins of equal width in the normal score of the rank.
 
     Also returns, in rows of labels, the place of every score between the bins of its label: 2.5 if
@@ -165,8 +165,8 @@ def bin_scores(scores: Float, n_threads: int = 1) -> tuple[LabelBins, Float]:
         groups = ScoreGroups(*found, float(len(scores)))
         return LabelBins.of(groups, np.zeros(groups.total.size))
 
-    parts = run_chunks(put_in_bins, even_chunks(n_labels, min(n_labels, n_threads)), n_threads)
+    parts = run_chunks(put_in_bins, even_chunks(n_labels, min(n_labels, n_jobs)), n_jobs)
     bins = LabelBins.join(parts)
     number = np.arange(bins.score.size) - np.repeat(bins.ptr[:-1], np.diff(bins.ptr))
     places = LPRCurves(bins.ptr, bins.score, number.astype(np.float64), _is_checked=True)
-    return bins, np.ascontiguousarray(np.asarray(places.evaluate(scores, n_threads=n_threads)).T)
+    return bins, np.ascontiguousarray(np.asarray(places.evaluate(scores, n_jobs=n_jobs)).T)

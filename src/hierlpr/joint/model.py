@@ -9,7 +9,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from hierlpr._kernels._jit import even_chunks, n_threads_or_default, run_chunks
+from hierlpr._kernels._jit import even_chunks, n_jobs_or_default, run_chunks
 from hierlpr._kernels.joint import HeldOutEvidence
 from hierlpr._utils.checks import Matrix, check_unit_interval
 from hierlpr.data.partial_truth import AnyTruth
@@ -100,9 +100,7 @@ class JointModel:
         prior = LabelPrior(np.where(place < last, kept, prevalence), share).on(hierarchy, former)
         return JointModel(hierarchy, prior, tempering.select(place))
 
-    def transform(
-        self, lpr: Any, *, absent: Float | None = None, n_threads: int | None = None
-    ) -> Any:
+    def transform(self, lpr: Any, *, absent: Float | None = None, n_jobs: int | None = None) -> Any:
         """Return P(label | all scores of the sample) for LPRs P(label | its own score).
 
         Parameters
@@ -112,7 +110,7 @@ class JointModel:
         absent : ndarray of shape (n_labels,), optional
             LPRs of the entries that a sparse matrix does not store; by default they are treated
             as missing.
-        n_threads : int, optional
+        n_jobs : int, optional
             The result does not depend on it.
 
         Returns
@@ -131,7 +129,7 @@ class JointModel:
                [0.7 , 0.26]])
         """
         values = align(lpr, self.hierarchy, name="lpr").values
-        threads = n_threads_or_default(n_threads)
+        threads = n_jobs_or_default(n_jobs)
         if isinstance(values, np.ndarray):
             # NaN fails both comparisons, so complete matrices in range need no copy.
             if values.size and not (values.min() >= 0.0 and values.max() <= 1.0):
@@ -141,15 +139,15 @@ class JointModel:
         check_unit_interval(values, self.hierarchy.labels, name="lpr")
         return self._sparse(values, absent, threads) if self.is_used else values
 
-    def _dense(self, lpr: Float, n_threads: int) -> Float:
+    def _dense(self, lpr: Float, n_jobs: int) -> Float:
         use = self.tempering.use
         if use == "none":
             missing = np.isnan(lpr)
             return np.where(missing, self.prior.prevalence, lpr) if missing.any() else lpr
         if use == "exact":
-            return posteriors(lpr, self.prior, self.hierarchy, n_threads=n_threads)[0]
+            return posteriors(lpr, self.prior, self.hierarchy, n_jobs=n_jobs)[0]
         prior, chosen, out = self.prior, self.tempering, np.empty_like(lpr)
-        wanted: Any = {"with_posterior": False, "with_others": True, "n_threads": 1}
+        wanted: Any = {"with_posterior": False, "with_others": True, "n_jobs": 1}
 
         def temper(start: int, stop: int) -> None:
             part = lpr[start:stop]
@@ -161,10 +159,10 @@ class JointModel:
             np.divide(1.0, 1.0 + np.exp(-log_odds), out=out[start:stop])
 
         n_chunks = max(1, -(-len(lpr) // max(8, CACHED_VALUES // lpr.shape[1])))
-        run_chunks(temper, even_chunks(len(lpr), n_chunks), n_threads)
+        run_chunks(temper, even_chunks(len(lpr), n_chunks), n_jobs)
         return out
 
-    def _sparse(self, lpr: scipy.sparse.csr_array, absent: Float | None, n_threads: int) -> Matrix:
+    def _sparse(self, lpr: scipy.sparse.csr_array, absent: Float | None, n_jobs: int) -> Matrix:
         """Process rows in dense chunks; keep the stored entries and their ancestors."""
         h = self.hierarchy
         fill = np.full(h.n_labels, np.nan) if absent is None else np.asarray(absent, np.float64)
@@ -182,7 +180,7 @@ class JointModel:
                 part.data
             )
             at = slice(row_ptr[start], row_ptr[start + part.shape[0]])
-            data[at] = self._dense(dense, n_threads)[row_of[at] - start, column[at]]
+            data[at] = self._dense(dense, n_jobs)[row_of[at] - start, column[at]]
         out = scipy.sparse.csr_array((data, column, row_ptr), shape=lpr.shape)
         out.sort_indices()
         return out
@@ -196,7 +194,7 @@ def fit_joint(
     use: Literal["auto", "exact", "none"] = "auto",
     method: Any = "auto",
     rng: Any = 0,
-    n_threads: int | None = None,
+    n_jobs: int | None = None,
     sample_weight: Float | None = None,
 ) -> JointModel:
     """Learn the prior of the labels and how far to trust the joint posterior.
@@ -217,7 +215,7 @@ def fit_joint(
         How LPRs are estimated; ``use="auto"`` refits them without one and two parts of the samples.
     rng : seed or Generator
         For the assignment of samples to parts.
-    n_threads : int, optional
+    n_jobs : int, optional
     sample_weight : ndarray of shape (n_samples,), optional
 
     Returns
@@ -242,11 +240,11 @@ def fit_joint(
         hierarchy,
         generator.permutation(used.size) % N_PARTS,
         method=method,
-        n_threads=n_threads,
+        n_jobs=n_jobs,
         sample_weight=None if sample_weight is None else sample_weight[used],
     )
     everyone = parts.evidence({own: frozenset((own,)) for own in range(N_PARTS)})
-    threads = n_threads_or_default(n_threads)
+    threads = n_jobs_or_default(n_jobs)
     losses, judged = _judge(parts, everyone, threads)
     mean = {name: float(loss.mean()) for name, loss in losses.items()}
     chosen, share, gain, error = best_candidate(losses)
@@ -274,7 +272,7 @@ def fit_joint(
 
 
 def _judge(
-    parts: CrossFitting, everyone: HeldOutEvidence, n_threads: int
+    parts: CrossFitting, everyone: HeldOutEvidence, n_jobs: int
 ) -> tuple[dict[str, Float], list[dict[str, Float]]]:
     """Return the log-loss of every candidate on samples that no part of its fit has seen.
 
@@ -292,7 +290,7 @@ def _judge(
         learning = {own: frozenset((own, judges)) for own in range(N_PARTS) if own != judges}
         evidence = parts.evidence(learning)
         start = judged[-1] if judged else None
-        judged.append(fit_candidates(evidence, parts.hierarchy, n_threads, start))
+        judged.append(fit_candidates(evidence, parts.hierarchy, n_jobs, start))
         for use, weights in judged[-1].items():
-            losses.setdefault(use, []).append(losses_of(everyone, weights, n_threads, fold=judges))
+            losses.setdefault(use, []).append(losses_of(everyone, weights, n_jobs, fold=judges))
     return {use: np.concatenate(found) for use, found in losses.items()}, judged

@@ -46,7 +46,7 @@ def posteriors(
     *,
     with_posterior: bool = True,
     with_others: bool = False,
-    n_threads: int | None = None,
+    n_jobs: int | None = None,
 ) -> tuple[Float, Float]:
     r"""Return P(label | all scores of its sample), and the evidence of the other labels.
 
@@ -58,7 +58,7 @@ def posteriors(
     hierarchy : Hierarchy
     with_posterior, with_others : bool
         Whether to return the posterior, and the log-odds that the other labels add to the LPR.
-    n_threads : int, optional
+    n_jobs : int, optional
 
     Returns
     -------
@@ -84,7 +84,7 @@ def posteriors(
     Keys ``pearl1988``, ``lauritzen1988``, ``chow1968`` in ``docs/references.bib``.
     """
     wanted: Any = {"with_posterior": with_posterior, "with_others": with_others}
-    wanted["n_threads"] = n_threads
+    wanted["n_jobs"] = n_jobs
     tree = None if hierarchy.is_forest else junction_tree(hierarchy)
     if tree is None:
         return forest_posteriors(lpr, prior, hierarchy, **wanted)
@@ -125,10 +125,10 @@ def _pass(
     lpr: Float,
     with_posterior: bool = True,
     with_others: bool = False,
-    n_threads: int | None = None,
+    n_jobs: int | None = None,
 ) -> tuple[Float, Float]:
     """Call ``run(lpr, start, stop, posterior, others)`` on chunks of samples; return outputs."""
-    threads = threads_for(lpr.size, n_threads)
+    threads = threads_for(lpr.size, n_jobs)
     values = np.ascontiguousarray(lpr)
     posterior, others = (
         np.empty_like(values) if wanted else np.empty((0, 0))

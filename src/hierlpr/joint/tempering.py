@@ -228,7 +228,7 @@ def tempered_log_odds(evidence: HeldOutEvidence, weights: Float, at: slice, fold
 
 
 def losses_of(
-    evidence: HeldOutEvidence, weights: Float, n_threads: int = 1, *, fold: int | None = None
+    evidence: HeldOutEvidence, weights: Float, n_jobs: int = 1, *, fold: int | None = None
 ) -> Float:
     """Return the log-loss of every sample, or of the samples of one fold."""
     n_samples = evidence.own.shape[1]
@@ -247,14 +247,14 @@ def losses_of(
     # Few samples at a time, so that all temporary arrays stay in the cache.
     step = max(1, _CACHED_VALUES // evidence.own.shape[0])
     n_chunks = max(1, -(-int(last - first) // step))
-    run_chunks(add_up, even_chunks(int(last - first), n_chunks), n_threads)
+    run_chunks(add_up, even_chunks(int(last - first), n_chunks), n_jobs)
     return loss[first:last]
 
 
 def fit_candidates(
     evidence: HeldOutEvidence,
     hierarchy: Hierarchy,
-    n_threads: int,
+    n_jobs: int,
     start: Mapping[str, Float] | None = None,
 ) -> dict[str, Float]:
     r"""Fit the weights (n_labels, 3) of every candidate, the simplest first.
@@ -268,7 +268,7 @@ def fit_candidates(
     similar evidence, to start from; they do not change the result.
     """
     n_labels = evidence.own.shape[0]
-    cells = gather(evidence, n_threads)
+    cells = gather(evidence, n_jobs)
     depth = np.unique(hierarchy.levels, return_inverse=True)[1].astype(np.int64)
     everyone = np.zeros(n_labels, dtype=np.int64)
     each = np.arange(n_labels)
@@ -277,7 +277,7 @@ def fit_candidates(
         weights = target.copy()
         if start is not None:
             weights[group] = start[use]
-        _fit_groups(cells, group, target, strength, n_threads, weights)
+        _fit_groups(cells, group, target, strength, n_jobs, weights)
         return weights
 
     shared = fit("shared", everyone, PLAIN[np.newaxis], SHARED_PENALTY)
@@ -292,7 +292,7 @@ def fit_candidates(
     }
 
 
-def gather(evidence: HeldOutEvidence, n_threads: int = 1) -> Cells:
+def gather(evidence: HeldOutEvidence, n_jobs: int = 1) -> Cells:
     """Merge pairs of nearly equal evidence into cells, to fit the weights faster.
 
     An interval of log-odds is 1/4 wide up to 1, then twice as wide up to 3, 7, 15 and so on. A cell
@@ -304,8 +304,8 @@ def gather(evidence: HeldOutEvidence, n_threads: int = 1) -> Cells:
     n_labels = evidence.own.shape[0]
     found = run_chunks(
         lambda start, stop: gather_cells(evidence, interval, float(PER_UNIT), start, stop),
-        even_chunks(n_labels, min(n_labels, max(4 * n_threads, -(-n_labels // _LABELS)))),
-        n_threads,
+        even_chunks(n_labels, min(n_labels, max(4 * n_jobs, -(-n_labels // _LABELS)))),
+        n_jobs,
     )
     sizes = np.concatenate([np.zeros(1, np.int64), *(np.diff(part[0]) for part in found)])
     return Cells(sizes.cumsum(), *(np.concatenate(x) for x in list(zip(*found, strict=True))[1:]))
@@ -316,7 +316,7 @@ def _fit_groups(
     group: NDArray[np.int64],
     target: Float,
     strength: float,
-    n_threads: int,
+    n_jobs: int,
     weights: Float,
 ) -> None:
     """Optimize weights (n_groups, 3) in place, each shrunk to its row of `target`."""
@@ -326,5 +326,5 @@ def _fit_groups(
     def fit(start: int, stop: int) -> None:
         fit_weights(cells, ptr, members, target, strength, start, stop, weights)
 
-    n_chunks = min(ptr.size - 1, 4 * n_threads)
-    run_chunks(fit, even_chunks(ptr.size - 1, n_chunks), n_threads)
+    n_chunks = min(ptr.size - 1, 4 * n_jobs)
+    run_chunks(fit, even_chunks(ptr.size - 1, n_chunks), n_jobs)

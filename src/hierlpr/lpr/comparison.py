@@ -122,7 +122,7 @@ def sample_statistics(
     """
     if isinstance(scores, np.ndarray):
         h, base_rate = hierarchy, lpr.report.base_rate[hierarchy.order]
-        own = np.asarray(lpr.curves.evaluate(scores, n_threads=1))[:, h.order]
+        own = np.asarray(lpr.curves.evaluate(scores, n_jobs=1))[:, h.order]
         ratio = own / (1.0 - own) * ((1.0 - base_rate) / base_rate)
         root = np.sqrt(np.clip(ratio, 1.0 / MOST_EVIDENCE, MOST_EVIDENCE), order="C")
         conditional, has_parent = base_rate.copy(), np.diff(h.parent_ptr) > 0

@@ -77,16 +77,16 @@ class LPRCurves:
         ptr, take = select_runs(self.knot_ptr, np.asarray(labels, dtype=np.int64))
         return LPRCurves(ptr, self.knot_score[take], self.knot_lpr[take], _is_checked=True)
 
-    def evaluate(self, scores: Matrix, *, n_threads: int | None = None) -> Matrix:
+    def evaluate(self, scores: Matrix, *, n_jobs: int | None = None) -> Matrix:
         """Return the LPRs of a checked float64 matrix, NaN where a score is.
 
         A sparse matrix keeps its pattern.
         """
         if not isinstance(scores, np.ndarray):
             column = np.asarray(scores.indices, dtype=np.int32)
-            lpr = self.evaluate_each(column, scores.data, n_threads=n_threads)
+            lpr = self.evaluate_each(column, scores.data, n_jobs=n_jobs)
             return scipy.sparse.csr_array((lpr, scores.indices, scores.indptr), shape=scores.shape)
-        threads = threads_for(scores.size, n_threads)
+        threads = threads_for(scores.size, n_jobs)
         knots = (self.knot_ptr, self.knot_score, self.knot_lpr)
         gaps = np.isnan(scores)
         has_gaps = bool(gaps.any())
@@ -109,10 +109,10 @@ class LPRCurves:
         return out
 
     def evaluate_each(
-        self, label: NDArray[np.int32], scores: Float, *, n_threads: int | None
+        self, label: NDArray[np.int32], scores: Float, *, n_jobs: int | None
     ) -> Float:
         """Return the LPR of each score on the curve of its label."""
-        threads = threads_for(scores.size, n_threads)
+        threads = threads_for(scores.size, n_jobs)
         knots = (self.knot_ptr, self.knot_score, self.knot_lpr)
         out = np.empty_like(scores)
 

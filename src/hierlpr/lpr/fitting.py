@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._kernels._jit import even_chunks, n_threads_or_default, run_chunks
+from hierlpr._kernels._jit import even_chunks, n_jobs_or_default, run_chunks
 from hierlpr._kernels.smoothing import count_in_bins
 from hierlpr._utils.checks import Matrix, quote_names
 from hierlpr.data.frames import new_frame
@@ -82,14 +82,14 @@ class LPRModel:
         """Number of labels."""
         return self.curves.n_labels
 
-    def predict(self, scores: Any, *, n_threads: int | None = None) -> Any:
+    def predict(self, scores: Any, *, n_jobs: int | None = None) -> Any:
         """Return the LPRs of new scores.
 
         Parameters
         ----------
         scores : array-like or sparse matrix of shape (n_samples, n_labels)
             Finite scores; a vector if the model has one label.
-        n_threads : int, optional
+        n_jobs : int, optional
             Default: HIERLPR_NUM_THREADS or all cores.
 
         Returns
@@ -104,7 +104,7 @@ class LPRModel:
                 f"scores have {matrix.shape[1]:,} columns, but the model has "
                 f"{self.n_labels:,} labels."
             )
-        lpr = self.curves.evaluate(matrix, n_threads=n_threads)
+        lpr = self.curves.evaluate(matrix, n_jobs=n_jobs)
         return lpr[:, 0] if isinstance(lpr, np.ndarray) and np.ndim(scores) == 1 else lpr
 
     def diagnostics_frame(
@@ -149,7 +149,7 @@ def fit_lpr(
     method: str | Estimator = "auto",
     sample_weight: Any = None,
     labels: Sequence[str] | None = None,
-    n_threads: int | None = None,
+    n_jobs: int | None = None,
     **options: Any,
 ) -> LPRModel:
     """Estimate the local precision rate P(label | score) of every label.
@@ -169,7 +169,7 @@ def fit_lpr(
         up to the effective number of samples, (sum w)^2 / sum w^2.
     labels : sequence of str, optional
         Names, for messages.
-    n_threads : int, optional
+    n_jobs : int, optional
         Default: HIERLPR_NUM_THREADS or all cores. The result does not depend on it.
     **options
         Options of the named estimator.
@@ -189,7 +189,7 @@ def fit_lpr(
     [0.0, 0.2, 0.9]
     """
     data = read_training_data(scores, truth, sample_weight, labels)
-    return fit_data(data, method=make_estimator(method, **options), n_threads=n_threads)
+    return fit_data(data, method=make_estimator(method, **options), n_jobs=n_jobs)
 
 
 def fit_data(
@@ -198,14 +198,14 @@ def fit_data(
     method: str | Estimator = "auto",
     depth: NDArray[np.integer] | None = None,
     shared: SharedCurves | None = None,
-    n_threads: int | None = None,
+    n_jobs: int | None = None,
 ) -> LPRModel:
     """Do the work of `fit_lpr` on prepared training data.
 
     `depth` of each label decides which labels share a curve, by default all. `shared` are curves of
     an earlier fit, to be used instead of new ones.
     """
-    threads, estimator = n_threads_or_default(n_threads), make_estimator(method)
+    threads, estimator = n_jobs_or_default(n_jobs), make_estimator(method)
     levels = np.zeros(data.n_labels, np.int64)
     levels += 0 if depth is None else depth
     own, report, bins = _fit_own(data, estimator, threads)
@@ -226,11 +226,11 @@ def fit_data(
 
 
 def _fit_own(
-    data: TrainingData, estimator: Estimator, n_threads: int
+    data: TrainingData, estimator: Estimator, n_jobs: int
 ) -> tuple[LPRCurves, LabelReport, LabelBins]:
     """Fit every label's own curve, in chunks of labels that fit in the cache."""
     largest = min(max(1, _CHUNK_VALUES // data.values_per_label), _MAX_LABELS)
-    n_chunks = max(-(-data.n_labels // largest), min(data.n_labels, n_threads))
+    n_chunks = max(-(-data.n_labels // largest), min(data.n_labels, n_jobs))
 
     def fit_chunk(start: int, stop: int) -> tuple[LPRCurves, LabelReport, LabelBins]:
         labels = np.arange(start, stop)
@@ -239,7 +239,7 @@ def _fit_own(
         report = LabelReport.from_fit(groups, fit, lpr, data.count_truth(labels))
         return LPRCurves.from_groups(groups, lpr), report, LabelBins.of(groups, lpr)
 
-    parts = run_chunks(fit_chunk, even_chunks(data.n_labels, n_chunks), n_threads)
+    parts = run_chunks(fit_chunk, even_chunks(data.n_labels, n_chunks), n_jobs)
     curves, reports, bins = zip(*parts, strict=True)
     return LPRCurves.join(curves), LabelReport.join(reports), LabelBins.join(list(bins))
 
@@ -268,7 +268,7 @@ def fit_bins(
     if with_own:
         lpr = fit_monotone(seen, estimator)[1]
         own = LPRCurves.from_groups(seen, lpr)
-        single = log_odds_of(own.evaluate_each(label.astype(np.int32), groups.score, n_threads=1))
+        single = log_odds_of(own.evaluate_each(label.astype(np.int32), groups.score, n_jobs=1))
     bins = LabelBins.of(seen, lpr)
     for scale in scales:
         shared, line = fit_shared(bins, depth, estimator, scale)
@@ -347,7 +347,7 @@ def fit_known(
     hierarchy: Hierarchy,
     *,
     method: Any,
-    n_threads: int | None = None,
+    n_jobs: int | None = None,
     sample_weight: NDArray[np.float64] | None = None,
     depth: NDArray[np.integer] | None = None,
     shared: SharedCurves | None = None,
@@ -371,12 +371,12 @@ def fit_known(
         pairs = PairWeights(truth, hierarchy, missing, sample_weight)
     data = read_training_data(scores, held, None, labels, pairs)
     levels = hierarchy.levels if depth is None else depth
-    return fit_data(data, method=method, depth=levels, shared=shared, n_threads=n_threads)
+    return fit_data(data, method=method, depth=levels, shared=shared, n_jobs=n_jobs)
 
 
-def own_lpr(model: LPRModel, scores: Matrix, *, n_threads: int | None = None) -> Matrix:
+def own_lpr(model: LPRModel, scores: Matrix, *, n_jobs: int | None = None) -> Matrix:
     """Return the LPR of every score on its own; the smoothed prevalence if it is missing."""
-    lpr = model.curves.evaluate(scores, n_threads=n_threads)
+    lpr = model.curves.evaluate(scores, n_jobs=n_jobs)
     if not isinstance(lpr, np.ndarray):
         return lpr
     gaps = np.isnan(lpr)

@@ -47,7 +47,7 @@ class ImpliedLPR:
             raise DataError("Implied LPRs: `absent` must hold one LPR per label.")
 
     def close(
-        self, lpr: scipy.sparse.csr_array, hierarchy: Hierarchy, *, n_threads: int | None = None
+        self, lpr: scipy.sparse.csr_array, hierarchy: Hierarchy, *, n_jobs: int | None = None
     ) -> scipy.sparse.csr_array:
         """Add the ancestors of every listed label, with their LPRs."""
         closed = close_listed(lpr, hierarchy)
@@ -55,7 +55,7 @@ class ImpliedLPR:
             return lpr
         at = np.flatnonzero(closed.is_implied)
         closed.value[at] = self.curves.evaluate_each(
-            closed.label[at], closed.value[at], n_threads=n_threads
+            closed.label[at], closed.value[at], n_jobs=n_jobs
         )
         return scipy.sparse.csr_array((closed.value, closed.label, closed.row_ptr), shape=lpr.shape)
 
@@ -77,7 +77,7 @@ def fit_listed(
     hierarchy: Hierarchy,
     *,
     method: Any,
-    n_threads: int | None = None,
+    n_jobs: int | None = None,
     sample_weight: Float | None = None,
     depth: NDArray[np.integer] | None = None,
     shared: SharedCurves | None = None,
@@ -91,7 +91,7 @@ def fit_listed(
     known = truth.held if isinstance(truth, PartialTruth) else truth
     held = scipy.sparse.csr_array(known, dtype=np.bool_)
     levels, pairs = hierarchy.levels if depth is None else depth, None
-    options: dict[str, Any] = {"depth": levels, "n_threads": n_threads}
+    options: dict[str, Any] = {"depth": levels, "n_jobs": n_jobs}
     if sample_weight is not None or isinstance(truth, PartialTruth):
         # A sample that lists nothing was not scored, see `read_training_data`.
         weight = np.ones(scores.shape[0]) if sample_weight is None else sample_weight

@@ -81,7 +81,7 @@ def make_likelihood(
     """Return the likelihood of tilts, given new scores; see `shifted_prevalence`."""
     assert model.seen is not None
     mean = np.clip(model.seen.mean_lpr, EDGE, 1.0 - EDGE)
-    lpr = np.asarray(model.curves.evaluate(scores, n_threads=1))
+    lpr = np.asarray(model.curves.evaluate(scores, n_jobs=1))
     n_before, positive = model.seen.total.sum(axis=1), model.seen.positive.sum(axis=1)
     n_now = np.maximum(np.count_nonzero(~np.isnan(scores), axis=0), 1)
     scale = n_before / (n_before + n_now)

@@ -232,7 +232,7 @@ def fit_lines(shared: SharedCurves, bins: LabelBins, depth: Ints) -> Float:
 
 def _evaluate(curves: LPRCurves, curve: Ints, x: Float) -> Float:
     """Return the log-odds of values of x, one curve number per value."""
-    return log_odds_of(curves.evaluate_each(curve.astype(np.int32), x, n_threads=1))
+    return log_odds_of(curves.evaluate_each(curve.astype(np.int32), x, n_jobs=1))
 
 
 def _pooled_curves(
@@ -280,7 +280,7 @@ def blend(
     number, score = number[order], score[order]
     distinct = np.append(True, (np.diff(number) > 0) | (np.diff(score) > 0))[: score.size]
     number, score = number[distinct], score[distinct]
-    own_lpr = own.evaluate_each(number.astype(np.int32), score, n_threads=1)
+    own_lpr = own.evaluate_each(number.astype(np.int32), score, n_jobs=1)
     value = combine(number, own_lpr, coordinate(bins, shared.scale, number, score))
     ptr = np.searchsorted(number, np.append(leaning, depth.size))
     make_monotone(ptr, value, np.ones(value.size))
@@ -301,7 +301,7 @@ def coordinate(bins: LabelBins, scale: Scale, label: Ints, score: Float) -> Floa
     bins = bins.listed()
     ranks = LPRCurves(bins.ptr, bins.score, bins.z, _is_checked=True)
     z, known = np.zeros_like(score), np.diff(bins.ptr)[label] > 0
-    z[known] = ranks.evaluate_each(label[known].astype(np.int32), score[known], n_threads=1)
+    z[known] = ranks.evaluate_each(label[known].astype(np.int32), score[known], n_jobs=1)
     return z
 
 

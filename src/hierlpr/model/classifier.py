@@ -59,7 +59,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         As in :meth:`HierLPR.calibrate`.
     lpr, joint : optional
         As in :class:`HierLPR`. With a :class:`FirstStage`, ``lpr="auto"`` means ``"probability"``.
-    close_truth : bool
+    propagate_truth : bool
         As in :class:`HierLPR`.
     cv : int
         Folds for the out-of-fold scores of a classifier; the first stage has its own.
@@ -122,7 +122,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         max_weight: float | None = None,
         lpr: Any = "auto",
         joint: bool | str = "auto",
-        close_truth: bool = False,
+        propagate_truth: bool = False,
         cv: int = 5,
         holdout: float = 1 / 3,
         n_jobs: int | None = None,
@@ -140,7 +140,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         self.max_weight = max_weight
         self.lpr = lpr
         self.joint = joint
-        self.close_truth = close_truth
+        self.propagate_truth = propagate_truth
         self.cv = cv
         self.holdout = holdout
         self.n_jobs = n_jobs
@@ -173,7 +173,9 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         given = None if self.hierarchy is None else as_hierarchy(self.hierarchy)
         hierarchy = given or Hierarchy(labels=align_labels(truth, None, name="truth").labels)
         samples = Table(np.empty((count_rows(X), 0)), (), *row_names(X, "X"))
-        held = training.truth_beside(samples, truth, hierarchy, close=self.close_truth, name="X")
+        held = training.truth_beside(
+            samples, truth, hierarchy, close=self.propagate_truth, name="X"
+        )
         training.refuse_unknown_labels(held, hierarchy)
         own = match_weights(sample_weight, samples, name="X")
         own = checks.check_sample_weight(own, held.shape[0], keep_equal=True)

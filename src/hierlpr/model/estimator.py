@@ -54,12 +54,12 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         Whether the probability of a label uses the scores of all labels of its sample. True: the
         exact joint posterior, which assumes that scores are independent given the labels.
         ``"auto"``: as far as held-out samples support it; see ``joint_.describe()``.
-    close_truth : bool
+    propagate_truth : bool
         Add missing ancestors to the truth, with a warning, instead of refusing it.
-    missing : {"error", "allow"}
+    missing_scores : {"error", "allow"}
         Whether scores may be NaN. The LPR of a missing score is the prevalence of its label, or
         with `joint` the probability given the other scores of the sample.
-    n_threads : int, optional
+    n_jobs : int, optional
         Threads; results do not depend on it.
 
     Attributes
@@ -117,16 +117,16 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         *,
         lpr: Any = "auto",
         joint: bool | str = "auto",
-        close_truth: bool = False,
-        missing: str = "error",
-        n_threads: int | None = None,
+        propagate_truth: bool = False,
+        missing_scores: str = "error",
+        n_jobs: int | None = None,
     ) -> None:
         self.hierarchy = hierarchy
         self.lpr = lpr
         self.joint = joint
-        self.close_truth = close_truth
-        self.missing = missing
-        self.n_threads = n_threads
+        self.propagate_truth = propagate_truth
+        self.missing_scores = missing_scores
+        self.n_jobs = n_jobs
 
     def fit(self, scores: Any, truth: Any, sample_weight: Any = None) -> Self:
         """Fit one curve from score to local precision rate per label, and the joint posterior.
@@ -302,7 +302,7 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
     def rank(self, scores: Any, *, top: int | None = None, weight: Any = None) -> Ranking:
         """Rank all (sample, label) instances, the best calls first, parents before children."""
         lpr = self.lprs(self._new_scores(scores))
-        return rank(lpr, self.hierarchy_, top=top, weight=weight, n_threads=self.n_threads)
+        return rank(lpr, self.hierarchy_, top=top, weight=weight, n_jobs=self.n_jobs)
 
     def predict(self, scores: Any, *, target: float | None = None) -> Any:
         """Return the calls at `cutoff_`: a bool matrix or data frame, closed upward.
@@ -398,7 +398,7 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         tags = super().__sklearn_tags__()
         tags.target_tags = TargetTags(required=True, multi_output=True, single_output=False)
         tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = self.missing == "allow"
+        tags.input_tags.allow_nan = self.missing_scores == "allow"
         return tags
 
     # -- steps on aligned tables, for other packages -------------------------------------------
@@ -406,11 +406,13 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
     def aligned_scores(self, scores: Any) -> Table:
         """Return checked scores of the kind of the fit, in the order of the labels."""
         check_is_fitted(self)
-        return training.new_scores(scores, self.hierarchy_, self.kind_, missing=self.missing)
+        return training.new_scores(
+            scores, self.hierarchy_, self.kind_, missing_scores=self.missing_scores
+        )
 
     def lprs(self, table: Table) -> Table:
         """Return the LPRs of an aligned table; the only place where the joint posterior enters."""
-        implied, options = self.implied_, {"n_threads": self.n_threads}
+        implied, options = self.implied_, {"n_jobs": self.n_jobs}
         if self.joint_ is None or (implied is not None and not self.joint_.is_used):
             lpr = own_lpr(self.lpr_, table.values, **options)
             if implied is not None:
@@ -425,7 +427,7 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
 
     def block_scores(self, table: Table) -> Matrix:
         """Return the block scores of an aligned table as a plain matrix."""
-        score = consistent_scores(self.lprs(table), self.hierarchy_, n_threads=self.n_threads)
+        score = consistent_scores(self.lprs(table), self.hierarchy_, n_jobs=self.n_jobs)
         return cast(Matrix, score)
 
     def _new_scores(self, scores: Any) -> Table:
@@ -433,7 +435,9 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
 
     def _pair(self, scores: Any, truth: Any) -> tuple[Table, AnyTruth]:
         table = self.aligned_scores(scores)
-        return table, training.truth_beside(table, truth, self.hierarchy_, close=self.close_truth)
+        return table, training.truth_beside(
+            table, truth, self.hierarchy_, close=self.propagate_truth
+        )
 
     def _cutoff(self, target: float | None = None) -> Cutoff:
         """Return the cutoff in use; warn if it was not calibrated or does not reach its target."""

@@ -118,7 +118,7 @@ def explain_sample(model: HierLPR, table: Table, sample: int | str) -> Explanati
     ranking = model.rank(one)
     at, lpr, block_score = ranking.label.astype(np.intp), ranking.lpr, ranking.score
     block = np.cumsum(ranking.first) - 1
-    own = own_lpr(model.lpr_, one.values, n_threads=model.n_threads)
+    own = own_lpr(model.lpr_, one.values, n_jobs=model.n_jobs)
     decided = decide(model.block_scores(one), cutoff, h)
     given, own, decided = (_dense_row(x, h.n_labels)[at] for x in (one.values, own, decided))
     called, level = decided == 1.0, label_levels(cutoff, h)[at]

@@ -46,7 +46,7 @@ FORMAT, VERSION = "hierlpr model", 1
 HINT = "Hint: give a file that `hierlpr fit --out` or model.save wrote, or save the model again."
 Arrays = dict[str, NDArray[Any]]
 
-PARAMS = ("lpr", "joint", "close_truth", "missing")
+PARAMS = ("lpr", "joint", "propagate_truth", "missing_scores")
 # The dataclasses that parameters and fitted attributes consist of, by their names in a file.
 CLASSES: dict[str, Any] = {
     kind.__name__: kind

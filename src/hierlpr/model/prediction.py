@@ -129,7 +129,7 @@ def _set_values(
     if not one_path:
         known = model.block_scores(table) if score is None else score
         return partial(set_values.many_label_values, known, model.hierarchy_, floor)
-    lpr = own_lpr(model.lpr_, table.values, n_threads=model.n_threads)
+    lpr = own_lpr(model.lpr_, table.values, n_jobs=model.n_jobs)
     assert isinstance(lpr, np.ndarray)
     prevalence = model.lpr_.report.base_rate
     ends = end_posterior(lpr, prevalence, model.hierarchy_, model.path_weight_)

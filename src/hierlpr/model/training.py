@@ -47,7 +47,7 @@ def check_params(model: HierLPR) -> None:
     """Refuse invalid parameters before any work is done."""
     if model.joint is not False and model.joint is not True and model.joint != "auto":
         raise DataError(f"joint must be False, True or 'auto'; got {model.joint!r}.")
-    check_choice(model.missing, ("error", "allow"), name="missing")
+    check_choice(model.missing_scores, ("error", "allow"), name="missing_scores")
     make_estimator(model.lpr)
 
 
@@ -55,9 +55,9 @@ def fit_model(model: HierLPR, scores: Any, truth: Any, sample_weight: Any) -> No
     """Check the data, then fit the curves and everything that depends on them."""
     check_params(model)
     given = None if model.hierarchy is None else as_hierarchy(model.hierarchy)
-    table = new_scores(scores, given, None, missing=model.missing)
+    table = new_scores(scores, given, None, missing_scores=model.missing_scores)
     hierarchy = given or Hierarchy(labels=table.labels)
-    held = truth_beside(table, truth, hierarchy, close=model.close_truth)
+    held = truth_beside(table, truth, hierarchy, close=model.propagate_truth)
     if not isinstance(held, PartialTruth):
         tables.refuse_truth_as_scores(table.values, held)
     fit_aligned(model, hierarchy, table, held, sample_weight)
@@ -70,7 +70,7 @@ def fit_aligned(
     rows, weight = weighed(tables.match_weights(sample_weight, table), table.n_samples)
     table, held = table.rows(rows), held[rows]
     refuse_unknown_labels(held, hierarchy)
-    options: dict[str, Any] = {"method": model.lpr, "n_threads": model.n_threads}
+    options: dict[str, Any] = {"method": model.lpr, "n_jobs": model.n_jobs}
     options["sample_weight"] = None if weight is None else weight / weight.max()
     lpr, implied = fit_curves(table, held, hierarchy, **options)
     _warn_of_mistakes(lpr)
@@ -85,7 +85,7 @@ def fit_aligned(
     if implied is None:
         limit = max(PATH_SAMPLES, PATH_INSTANCES // hierarchy.n_labels)
         part, known, own = _draw(limit, table, held, weight)
-        rates = own_lpr(lpr, part.values, n_threads=model.n_threads)
+        rates = own_lpr(lpr, part.values, n_jobs=model.n_jobs)
         model.path_weight_ = learn_depth_weights(rates, known, lpr.report.base_rate, hierarchy, own)
     model.keys_ = {"fit": SampleKeys.of_rows(table.values)}
     model.sample_summary_ = SampleSummary.of(lpr, table.values, hierarchy, weight)
@@ -150,7 +150,7 @@ def forget_cutoff(model: HierLPR) -> None:
 
 
 def new_scores(
-    scores: Any, hierarchy: Hierarchy | None, kind: Kind | None, *, missing: str
+    scores: Any, hierarchy: Hierarchy | None, kind: Kind | None, *, missing_scores: str
 ) -> Table:
     """Return checked scores in the order of the labels, which they set if there is no hierarchy.
 
@@ -159,9 +159,9 @@ def new_scores(
     table = tables.align(scores, hierarchy, name="scores")
     table = table if kind is None else as_kind(table, kind)
     values = table.values
-    if missing == "allow" and isinstance(values, np.ndarray):
+    if missing_scores == "allow" and isinstance(values, np.ndarray):
         values = np.where(np.isnan(values), 0.0, values)
-    hint = 'fill in or drop missing values first, or fit with HierLPR(missing="allow").'
+    hint = 'fill in or drop missing values first, or fit with HierLPR(missing_scores="allow").'
     check_finite(values, table.labels, name="scores", hint=hint)
     for count, what in zip(values.shape, ("sample", "feature"), strict=True):
         if kind is None and count == 0:
@@ -217,7 +217,7 @@ def refuse_unknown_labels(truth: AnyTruth, hierarchy: Hierarchy) -> None:
         warnings.warn(
             f"truth: {len(implied):,} label(s) are true only where a descendant is, and unknown "
             f"there: {quote_names(implied)}. They are learned as if they were never true.\n"
-            "Hint: if the truth has only the most specific labels, set close_truth=True.",
+            "Hint: if the truth has only the most specific labels, set propagate_truth=True.",
             HierlprWarning,
             stacklevel=3,
         )
@@ -273,9 +273,9 @@ def add_labels(
         others = [name for name in grown.labels[hierarchy.n_labels :] if name not in set(new)]
         raise DataError(f"add_labels: labels of edges not in labels=: {quote_names(others)}.")
     part = grown.subset(new)  # only edges among new labels are checked in the truth
-    table = new_scores(scores, part, model.kind_, missing=model.missing)
+    table = new_scores(scores, part, model.kind_, missing_scores=model.missing_scores)
     held = truth_beside(table, truth, part, close=False)
-    options: dict[str, Any] = {"method": model.lpr, "n_threads": model.n_threads}
+    options: dict[str, Any] = {"method": model.lpr, "n_jobs": model.n_jobs}
     options["depth"] = grown.levels[[grown.index(label) for label in part.labels]]
     options["shared"] = model.lpr_.shared
     fitted, _ = fit_curves(table, held, part, **options)

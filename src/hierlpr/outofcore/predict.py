@@ -209,7 +209,7 @@ def ranked_rows(
     needs a cutoff with one level, so that the calls come first.
     """
     table, first_sample = batch
-    order = rank(model.lprs(table), model.hierarchy_, top=top, n_threads=model.n_threads)
+    order = rank(model.lprs(table), model.hierarchy_, top=top, n_jobs=model.n_jobs)
     call = called(order, model, table)
     n = int(np.count_nonzero(call)) if calls_only else len(order)
     bits = _label_bits(model.hierarchy_.n_labels)

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hierlpr._kernels._jit import n_threads_or_default
+from hierlpr._kernels._jit import n_jobs_or_default
 from hierlpr._utils import AnyPath, require
 from hierlpr.exceptions import DataError, FileError, HierlprError
 from hierlpr.io.reading import (
@@ -155,7 +155,7 @@ def duckdb_connection(folder: Path, memory: int) -> Iterator[Any]:
     config: dict[str, Any] = {
         "memory_limit": f"{memory * 4 // 5 // 2**20}MiB",
         "temp_directory": str(folder / "spill"),
-        "threads": n_threads_or_default(None),
+        "threads": n_jobs_or_default(None),
     }
     connection = duckdb.connect(config=config)
     try:

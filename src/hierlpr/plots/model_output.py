@@ -124,10 +124,12 @@ def apply_model(
         known = None if known is None else known.rows(rows)
     table = model.aligned_scores(table)
     lpr = model.lprs(table)
-    block_score = consistent_scores(lpr, h, n_threads=model.n_threads)
+    block_score = consistent_scores(lpr, h, n_jobs=model.n_jobs)
     held, unknown, implied = block_score != block_score, None, None
     if known is not None:
-        held = align_truth(known, h, close=model.close_truth, as_sparse=table.n_stored is not None)
+        held = align_truth(
+            known, h, close=model.propagate_truth, as_sparse=table.n_stored is not None
+        )
         if isinstance(held, PartialTruth):
             held = held.judged(h, weight)
             held, unknown, implied = held.held, held.unknown, held.implied
@@ -136,7 +138,7 @@ def apply_model(
         model=model,
         samples=names,
         scores=table.values,
-        own_lpr=own_lpr(model.lpr_, table.values, n_threads=model.n_threads),
+        own_lpr=own_lpr(model.lpr_, table.values, n_jobs=model.n_jobs),
         lpr=lpr.values,
         block_score=block_score,
         called=decide(block_score, model.cutoff_, h),

@@ -191,7 +191,7 @@ def consistent_scores(
     hierarchy: HierarchyLike,
     *,
     weight: Any = None,
-    n_threads: int | None = None,
+    n_jobs: int | None = None,
 ) -> Any:
     r"""Return the block score of every instance: no child scores above any of its parents.
 
@@ -203,7 +203,7 @@ def consistent_scores(
         The label hierarchy; array columns follow ``hierarchy.labels``.
     weight : array-like of shape (n_labels,) or dict of label to number, optional
         Importance of each label; see `rank`.
-    n_threads : int, optional
+    n_jobs : int, optional
         Threads to use; the result does not depend on it.
 
     Returns
@@ -230,7 +230,7 @@ def consistent_scores(
     instances = flatten_samples(table, hierarchy, weight=weight)
     score = np.empty(instances.lpr.size)
     row_ptr = instances.row_ptr
-    threads = threads_for(score.size, n_threads)
+    threads = threads_for(score.size, n_jobs)
 
     def merge(start: int, stop: int) -> None:
         for batch in merge_batches(instances, start, stop, order=False):

@@ -232,7 +232,7 @@ def rank(
     *,
     top: int | None = None,
     weight: Any = None,
-    n_threads: int | None = None,
+    n_jobs: int | None = None,
 ) -> Ranking:
     r"""Order all (sample, label) instances, best calls first and parents before children.
 
@@ -250,7 +250,7 @@ def rank(
         Importance of each label: finite and not negative, of any size. Only their ratios decide
         the order. LPR times weight is rounded to steps of ``2**-30`` of the largest weight, so
         labels with weights more than ``2**31`` times smaller count as 0.
-    n_threads : int, optional
+    n_jobs : int, optional
         Threads to use. The result is the same, bit by bit, for any number.
 
     Returns
@@ -286,7 +286,7 @@ def rank(
     table = align(lpr, hierarchy, name="lpr")
     n_top = None if top is None else check_count(top, name="top", least=0)
     instances = flatten_samples(table, hierarchy, weight=weight)
-    place, first, uncertified, gap = _order(instances, n_top, n_threads)
+    place, first, uncertified, gap = _order(instances, n_top, n_jobs)
     if instances.is_dense:
         source = instances.lpr.reshape(-1, hierarchy.n_labels)
     else:
@@ -310,7 +310,7 @@ def rank(
 
 
 def _order(
-    instances: FlatSamples, top: int | None, n_threads: int | None
+    instances: FlatSamples, top: int | None, n_jobs: int | None
 ) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[np.int64], NDArray[np.float64]]:
     """Sort the blocks of all samples.
 
@@ -322,7 +322,7 @@ def _order(
     low_bits = 1 + sample_bits + max(1, (instances.hierarchy.n_labels - 1).bit_length())
     if low_bits > 62:
         raise DataError("Too many samples and labels for one ranking; rank fewer samples.")
-    threads = threads_for(instances.lpr.size, n_threads)
+    threads = threads_for(instances.lpr.size, n_jobs)
     next_node = np.empty(instances.lpr.size, dtype=np.int32)
 
     def merge(start: int, stop: int) -> tuple[NDArray[np.uint64], list[Any]]:

@@ -146,9 +146,9 @@ def _curves(setting: str, options: Options, rng: np.random.Generator) -> list[Ro
     clus.fit(train.scores, train.truth, h)
     rankings = {
         "LPR": lpr_alone(lpr, h),
-        "HierLPR": rank(lpr, h, n_threads=1),
+        "HierLPR": rank(lpr, h, n_jobs=1),
         "ClusHMC": clus.rank(test.scores, h),
-        "oracle": rank(test.posterior_true, h, n_threads=1),  # the best that any method can do
+        "oracle": rank(test.posterior_true, h, n_jobs=1),  # the best that any method can do
     }
     return [_measures(method, test.truth[r.sample, r.label]) for method, r in rankings.items()]
 
@@ -169,7 +169,7 @@ def _disease(_setting: str, options: Options, rng: np.random.Generator) -> list[
         corrected = BayesianCorrection().fit(*known, h)
         chance["corrected calls"][outside] = corrected.predict_proba(new)
     rankings = {"LPR": lpr_alone(chance["HierLPR"], h)}
-    rankings |= {method: rank(x, h, n_threads=1) for method, x in chance.items()}
+    rankings |= {method: rank(x, h, n_jobs=1) for method, x in chance.items()}
     alone = np.array([not h.parents(x) and not h.children(x) for x in h.labels])
     rows = []
     for method, r in rankings.items():
@@ -185,7 +185,7 @@ def _table2(setting: str, options: Options, rng: np.random.Generator) -> list[Ro
     """Choose cutoffs on half of the training part and apply them to the test part."""
     n_train, n_test, half = options.n_train, options.n_test, options.n_train // 2
     train, test = simulate.train_test(setting, n_train=n_train, n_test=n_test, rng=rng)
-    model = HierLPR(train.hierarchy, lpr=options.lpr, joint=False, n_threads=1)
+    model = HierLPR(train.hierarchy, lpr=options.lpr, joint=False, n_jobs=1)
     model.fit(train.scores[:half], train.truth[:half])
     best_f = metrics.f_max_score(test.truth, model.predict_proba(test.scores))
     rows: list[Row] = []
@@ -204,7 +204,7 @@ def _table2(setting: str, options: Options, rng: np.random.Generator) -> list[Ro
 
 
 def _lpr(scores: Any, truth: Any, new: NDArray[np.float64], options: Options) -> Any:
-    return fit_lpr(scores, truth, method=options.lpr, n_threads=1).predict(new, n_threads=1)
+    return fit_lpr(scores, truth, method=options.lpr, n_jobs=1).predict(new, n_jobs=1)
 
 
 def _measures(method: str, called: NDArray[np.bool_]) -> Row:
