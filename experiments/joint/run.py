@@ -53,7 +53,7 @@ def rank_by(method: str, train: Any, test: Any, clus: dict[str, Any], seed: int)
     if method == "oracle":
         return rank(test.posterior_true, h)
     if method == "ClusHMC":
-        trees = ClusHMC(**clus, rng=seed).fit(train.scores, train.truth, h)
+        trees = ClusHMC(**clus, random_state=seed).fit(train.scores, train.truth, h)
         return trees.rank(test.scores, h)
     joint: Any = {"joint": True, "joint auto": "auto"}.get(method, False)
     model = HierLPR(h, joint=joint).fit(train.scores, train.truth)

@@ -156,7 +156,7 @@ def run_set(name: str, config: dict[str, Any], models: list[str]) -> list[dict[s
         start = time.process_time()
         clus = ClusHMC(
             n_trees=config["clus_trees"], weights=config["clus_weights"], stopping=None,
-            n_jobs=2, rng=config["seed"],
+            n_jobs=2, random_state=config["seed"],
         ).fit(data.train_x, data.train_y, h)  # fmt: skip
         add("-", "ClusHMC", clus.rank(data.test_x, h), time.process_time() - start)
     return rows

@@ -87,3 +87,13 @@ def test_read_only_views_leave_the_array_as_it_is_and_need_one_compilation():
         assert total(_jit.read_only(values)) == 3.0
     assert len(total.signatures) == 1
     assert array.flags.writeable
+
+
+def test_negative_n_jobs_count_from_all_cores(monkeypatch):
+    monkeypatch.delenv("HIERLPR_NUM_THREADS", raising=False)
+    n_cores = _jit.n_jobs_or_default(None)
+    assert _jit.n_jobs_or_default(-1) == n_cores
+    assert _jit.n_jobs_or_default(-n_cores - 5) == 1
+    monkeypatch.setenv("HIERLPR_NUM_THREADS", str(n_cores + 3))
+    assert _jit.n_jobs_or_default(None) == n_cores + 3
+    assert _jit.n_jobs_or_default(-1) == n_cores

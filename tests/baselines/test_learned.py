@@ -41,7 +41,7 @@ def test_clus_is_consistent_deterministic_and_learns():
     train, test = simulate.train_test(3, n_train=1500, n_test=500, rng=1)
     h = train.hierarchy
     fit = [
-        baselines.ClusHMC(n_trees=20, rng=3, n_jobs=jobs).fit(train.scores, train.truth, h)
+        baselines.ClusHMC(n_trees=20, random_state=3, n_jobs=jobs).fit(train.scores, train.truth, h)
         for jobs in (1, 2)
     ]
     p, again = (model.predict_proba(test.scores) for model in fit)
@@ -58,7 +58,7 @@ def test_clus_stopping_cuts_the_trees_back():
     h = train.hierarchy
     distinct = []
     for stopping in (0.0, 0.7, None):
-        model = baselines.ClusHMC(n_trees=1, stopping=stopping, rng=0)
+        model = baselines.ClusHMC(n_trees=1, stopping=stopping, random_state=0)
         p = model.fit(train.scores, train.truth, h).predict_proba(train.scores)
         distinct.append(len(np.unique(p, axis=0)))
     assert distinct[0] == 1
@@ -67,7 +67,7 @@ def test_clus_stopping_cuts_the_trees_back():
 
 def test_clus_leaf_is_the_mean_label_vector():
     train, _ = simulate.train_test(2, n_train=400, n_test=10, rng=1)
-    model = baselines.ClusHMC(n_trees=1, stopping=0.0, rng=0)
+    model = baselines.ClusHMC(n_trees=1, stopping=0.0, random_state=0)
     p = model.fit(train.scores, train.truth, train.hierarchy).predict_proba(train.scores[:1])
     rng = np.random.default_rng(0).spawn(1)[0]
     drawn = rng.integers(400, size=400)
@@ -80,7 +80,7 @@ def test_clus_takes_missing_features_and_refuses_nonsense():
     x = rng.normal(size=(60, 3))
     truth = np.stack([x[:, 0] > 0, x[:, 0] > 1], axis=1)
     x[rng.random(x.shape) < 0.1] = np.nan
-    model = baselines.ClusHMC(n_trees=5, stopping=None, rng=0).fit(x, truth, h)
+    model = baselines.ClusHMC(n_trees=5, stopping=None, random_state=0).fit(x, truth, h)
     assert np.isfinite(model.predict_proba(x)).all()
     for bad, message in (([[1.0]], "must agree"), ([1.0], "matrix"), ([[np.inf]] * 60, "infinite")):
         with pytest.raises(DataError, match=message):

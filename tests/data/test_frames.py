@@ -94,13 +94,11 @@ def test_cross_val_predict_knows_the_classes(case):
     assert not TREE.violations(proba)
 
 
-def test_scores_and_truth_are_no_metadata(case):
+def test_only_sample_weights_are_metadata(case):
     _, scores, truth = case
-    for method in ("fit", "score", "predict", "transform", "predict_proba"):
-        request = HierLPR().get_metadata_routing()
-        assert not {"scores", "truth"} & set(getattr(request, method).requests)
-        of_classifier = HierarchicalClassifier(LogisticRegression()).get_metadata_routing()
-        assert "truth" not in getattr(of_classifier, method).requests
+    for model in (HierLPR(), HierarchicalClassifier(LogisticRegression())):
+        for method in ("fit", "score"):
+            assert set(getattr(model.get_metadata_routing(), method).requests) == {"sample_weight"}
     with sklearn.config_context(enable_metadata_routing=True):
         search = GridSearchCV(HierLPR(TREE, joint=False), {"lpr": ["isotonic", "auto"]}, cv=3)
         assert search.fit(scores, truth).best_score_ > 0.5

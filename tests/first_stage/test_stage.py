@@ -127,7 +127,7 @@ def _two_labels(y):
 
 
 class TwoLabels:
-    def fit(self, X, y=None):  # noqa: N803
+    def fit(self, X, y=None):
         return super().fit(X, _two_labels(y))
 
 
@@ -146,7 +146,7 @@ class CheckedClassifier(TwoLabels, HierarchicalClassifier):
         super()._check_params()
         return FirstStage(members=["kernel"])
 
-    def score(self, X, y=None):  # noqa: N803
+    def score(self, X, y=None):
         return super().score(X, _two_labels(y))
 
 

@@ -77,15 +77,18 @@ def read_only(array: NDArray[Scalar]) -> NDArray[Scalar]:
 
 
 def n_jobs_or_default(n_jobs: int | None) -> int:
-    """`n_jobs`, or HIERLPR_NUM_THREADS, or the number of cores this process may use."""
-    if n_jobs is not None:
-        return max(1, int(n_jobs))
+    """Return the number of threads for `n_jobs`, of which -1 means all cores, as in joblib.
+
+    None means HIERLPR_NUM_THREADS or, if it is not set, all cores that this process may use.
+    """
     from_environment = os.environ.get("HIERLPR_NUM_THREADS", "")
-    if from_environment.isdigit():
-        return max(1, int(from_environment))
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    if n_jobs is None and from_environment.isdigit():
+        n_jobs = int(from_environment)
+    elif n_jobs is None or n_jobs < 0:
+        has_affinity = hasattr(os, "sched_getaffinity")
+        n_cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
+        n_jobs = n_cores if n_jobs is None else n_cores + 1 + n_jobs
+    return max(1, int(n_jobs))
 
 
 def threads_for(size: int, n_jobs: int | None) -> int:

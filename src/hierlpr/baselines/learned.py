@@ -60,7 +60,7 @@ class BayesianCorrection:
     log_ratio_: Float
     hierarchy_: Hierarchy
 
-    def fit(self, scores: Any, truth: Any, hierarchy: Hierarchy) -> BayesianCorrection:
+    def fit(self, X: Any, y: Any, hierarchy: Hierarchy) -> BayesianCorrection:
         """Count labels given their parents, and calls given labels."""
         h = hierarchy
         if not h.is_forest:
@@ -68,8 +68,8 @@ class BayesianCorrection:
                 "The Bayesian correction is exact on forests only, and this hierarchy is a DAG."
             )
         self.hierarchy_ = h
-        _, values = align_dense(scores, h, name="scores")
-        status = align_truth(truth, h, allow_unknown=False)
+        _, values = align_dense(X, h, name="scores")
+        status = align_truth(y, h, allow_unknown=False)
         if values.shape != status.shape:
             raise DataError(f"scores has shape {values.shape}, truth {status.shape}.")
         self.cutoff_ = np.full(h.n_labels, np.inf)  # labels without positives are never called
@@ -88,22 +88,22 @@ class BayesianCorrection:
         self.log_ratio_ = np.log(np.stack([(1.0 - on) / (1.0 - off), on / off]))
         return self
 
-    def first_stage_calls(self, scores: Any) -> Mask:
+    def first_stage_calls(self, X: Any) -> Mask:
         """Return the calls that are corrected; they may violate the hierarchy."""
-        _, values = align_dense(scores, self.hierarchy_, name="scores")
+        _, values = align_dense(X, self.hierarchy_, name="scores")
         return np.asarray(values >= self.cutoff_)
 
-    def predict_proba(self, scores: Any) -> Float:
+    def predict_proba(self, X: Any) -> Float:
         """Return the posterior of every label given all calls of its sample."""
-        calls = self.first_stage_calls(scores)
+        calls = self.first_stage_calls(X)
         evidence = np.where(calls, self.log_ratio_[1], self.log_ratio_[0])
         return joint_posterior(evidence, self.conditional_, self.hierarchy_)
 
     def rank(
-        self, scores: Any, hierarchy: Hierarchy, *, top: int | None = None, weight: Any = None
+        self, X: Any, hierarchy: Hierarchy, *, top: int | None = None, weight: Any = None
     ) -> Ranking:
         """Rank the instances by posterior."""
-        table, values = align_dense(scores, hierarchy, name="scores")
+        table, values = align_dense(X, hierarchy, name="scores")
         posterior = self.predict_proba(values)
         # Weights may raise a child above its parent; the lowest ancestor then decides.
         score = propagate_min(weighted(posterior, weight, hierarchy), hierarchy)
@@ -128,7 +128,7 @@ class ClusHMC:
         ``"cv"`` chooses among `STOPPING` by 5-fold cross-validated AU(PRC); None never stops.
     n_jobs : int
         Threads.
-    rng : seed or Generator
+    random_state : int, Generator or None
 
     Attributes
     ----------
@@ -144,7 +144,7 @@ class ClusHMC:
     --------
     >>> from hierlpr import simulate
     >>> train, test = simulate.train_test(3, n_train=500, n_test=100, rng=0)
-    >>> model = ClusHMC(n_trees=5, stopping=None, rng=0)
+    >>> model = ClusHMC(n_trees=5, stopping=None, random_state=0)
     >>> _ = model.fit(train.scores, train.truth, train.hierarchy)
     >>> model.predict_proba(test.scores).shape
     (100, 3)
@@ -160,22 +160,22 @@ class ClusHMC:
         weights: Literal["uniform", "depth"] = "uniform",
         stopping: Literal["cv"] | float | None = "cv",
         n_jobs: int = 1,
-        rng: Any = None,
+        random_state: Any = None,
     ) -> None:
         self.n_trees = n_trees
         self.weights = weights
         self.stopping = stopping
         self.n_jobs = n_jobs
-        self.rng = rng
+        self.random_state = random_state
 
-    def fit(self, features: Any, truth: Any, hierarchy: Hierarchy) -> ClusHMC:
+    def fit(self, X: Any, y: Any, hierarchy: Hierarchy) -> ClusHMC:
         """Grow the trees on features, which may be first-stage scores; NaN where one is missing."""
-        x, status = _features(features), align_truth(truth, hierarchy, allow_unknown=False)
+        x, status = _features(X), align_truth(y, hierarchy, allow_unknown=False)
         if x.shape[0] != status.shape[0]:
             raise DataError(
                 f"features have {len(x)} samples, truth {len(status)}; they must agree."
             )
-        generator = np.random.default_rng(self.rng)
+        generator = np.random.default_rng(self.random_state)
         self.hierarchy_ = hierarchy
         self._root_weight = np.sqrt(self._label_weights(hierarchy))
         if self.stopping == "cv":
@@ -185,15 +185,15 @@ class ClusHMC:
         self._trees = self._grow(x, status, self.n_trees, generator)
         return self
 
-    def predict_proba(self, features: Any) -> Float:
+    def predict_proba(self, X: Any) -> Float:
         """Return the mean label vector of the leaves that each sample falls in."""
-        return self._average(self._trees, self.stopping_, _features(features))
+        return self._average(self._trees, self.stopping_, _features(X))
 
     def rank(
-        self, features: Any, hierarchy: Hierarchy, *, top: int | None = None, weight: Any = None
+        self, X: Any, hierarchy: Hierarchy, *, top: int | None = None, weight: Any = None
     ) -> Ranking:
         """Rank the instances by predicted probability."""
-        chance = self.predict_proba(features)
+        chance = self.predict_proba(X)
         score = propagate_min(weighted(chance, weight, hierarchy), hierarchy)
         return order_by(score, chance, Table(chance, hierarchy.labels), hierarchy, top=top)
 

@@ -41,7 +41,7 @@ class FeatureEncoder:
     they came in a data frame, and `notes` says what was left out.
     """
 
-    def fit(self, X: Any) -> Self:  # noqa: N803
+    def fit(self, X: Any) -> Self:
         """Learn vocabulary, categories, singular vectors, means and scales."""
         self.notes: list[str] = []
         self.names: tuple[str, ...] | None = None
@@ -69,7 +69,7 @@ class FeatureEncoder:
         self._fit_scale(self._numbers(X))
         return self
 
-    def transform(self, X: Any) -> NDArray[np.float32]:  # noqa: N803
+    def transform(self, X: Any) -> NDArray[np.float32]:
         """Return the matrix that members of the first stage learn from."""
         if (kind := _kind(X)) != self.kind:
             raise DataError(f"X was {self.kind} in fit, and now is {kind}.")
@@ -84,7 +84,7 @@ class FeatureEncoder:
             z = np.zeros((z.shape[0], 1))
         return np.ascontiguousarray(z, dtype=np.float32)
 
-    def _numbers(self, X: Any) -> Float:  # noqa: N803
+    def _numbers(self, X: Any) -> Float:
         """Return all features as numbers, NaN for gaps: numeric columns, then indicators."""
         if self.kind == "dense":
             columns = self._same_columns(*_read_columns(X))
@@ -99,7 +99,7 @@ class FeatureEncoder:
         dense = matrix.toarray() if self.svd is None else self.svd.transform(matrix)
         return np.asarray(dense, dtype=np.float64)
 
-    def _sparse_matrix(self, X: Any) -> Any:  # noqa: N803
+    def _sparse_matrix(self, X: Any) -> Any:
         if self.kind == "texts":
             return self.vectorizer.transform(_without_gaps(X))
         self._check_width(int(X.shape[1]))

@@ -93,7 +93,7 @@ class FirstStage(BaseEstimator):  # type: ignore[misc]
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, *, on_progress: Progress | None = None) -> Self:  # noqa: N803
+    def fit(self, X: Any, y: Any, *, on_progress: Progress | None = None) -> Self:
         """Learn the probabilities of all labels.
 
         Parameters
@@ -129,7 +129,7 @@ class FirstStage(BaseEstimator):  # type: ignore[misc]
         self.labels_ = replace(labels, known=None)
         return self
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the probability of every label, of shape (n_samples, n_labels)."""
         check_is_fitted(self)
         x = self.encoder_.transform(X)
@@ -138,7 +138,7 @@ class FirstStage(BaseEstimator):  # type: ignore[misc]
         proba = self.map_.probabilities(log_odds(average), self.prior_)
         return self.labels_.spread(proba)
 
-    def predict(self, X: Any) -> NDArray[np.bool_]:  # noqa: N803
+    def predict(self, X: Any) -> NDArray[np.bool_]:
         """Return the labels with a probability of one half or more."""
         return self.predict_proba(X) >= 0.5
 

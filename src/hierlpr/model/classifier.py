@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import KFold
 from sklearn.utils import TargetTags, get_tags
-from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
@@ -51,7 +50,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         fitted to data (vectorizers, scalers, feature selection) belongs in this estimator, in a
         pipeline, so that it is fitted on the training part only.
     hierarchy : Hierarchy, path, dict, edges or networkx graph, optional
-        None: the columns of `truth` are unrelated.
+        None: the columns of `y` are unrelated.
     precision, fdr, maximize, confidence : optional
         Goal of the cutoff, as in :meth:`HierLPR.calibrate`. Without one, ``predict`` cuts at a
         block score of 0.5.
@@ -97,16 +96,12 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
     >>> from sklearn.linear_model import LogisticRegression
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(600, 5))
-    >>> truth = np.stack([X[:, 0] > 0, (X[:, 0] > 0) & (X[:, 1] > 0)], axis=1)
+    >>> y = np.stack([X[:, 0] > 0, (X[:, 0] > 0) & (X[:, 1] > 0)], axis=1)
     >>> h = Hierarchy([("animal", "dog")])
-    >>> c = HierarchicalClassifier(LogisticRegression(), hierarchy=h, fdr=0.1).fit(X, truth)
+    >>> c = HierarchicalClassifier(LogisticRegression(), hierarchy=h, fdr=0.1).fit(X, y)
     >>> len(h.violations(c.predict(X)))
     0
     """
-
-    # `truth` takes the place of y: it is not metadata to route.
-    __metadata_request__fit = {"truth": UNUSED}  # noqa: RUF012
-    __metadata_request__score = {"truth": UNUSED}  # noqa: RUF012
 
     def __init__(
         self,
@@ -147,7 +142,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, truth: Any, sample_weight: Any = None) -> Self:  # noqa: N803
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the classifiers, the local precision rates and the cutoff.
 
         Parameters
@@ -155,7 +150,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         X : matrix, data frame or list of texts, one row per sample
             Rows are passed to the estimator unchanged. The first stage takes numbers, categories,
             NaN, sparse matrices, and texts, for which it has its own vectorizer.
-        truth : matrix or data frame of shape (n_samples, n_labels), or lists of labels
+        y : matrix or data frame of shape (n_samples, n_labels), or lists of labels
             As in :meth:`HierLPR.fit`, NaN where unknown. The first stage learns from the
             probability of unknown labels given the features; a classifier of one label is fitted
             on the samples in which that label is known or a parent is false (``docs/truth.md``).
@@ -167,15 +162,13 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         cross_fitting.warn_of_steps_in_front(self)
         names = ("precision", "fdr", "maximize", "confidence")
         goal = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
-        X = _indexable(X)  # noqa: N806
-        if truth is None:
+        X = _indexable(X)
+        if y is None:
             raise DataError("There is no truth: requires y to be passed, but the target y is None.")
         given = None if self.hierarchy is None else as_hierarchy(self.hierarchy)
-        hierarchy = given or Hierarchy(labels=align_labels(truth, None, name="truth").labels)
+        hierarchy = given or Hierarchy(labels=align_labels(y, None, name="truth").labels)
         samples = Table(np.empty((count_rows(X), 0)), (), *row_names(X, "X"))
-        held = training.truth_beside(
-            samples, truth, hierarchy, close=self.propagate_truth, name="X"
-        )
+        held = training.truth_beside(samples, y, hierarchy, close=self.propagate_truth, name="X")
         training.refuse_unknown_labels(held, hierarchy)
         own = match_weights(sample_weight, samples, name="X")
         own = checks.check_sample_weight(own, held.shape[0], keep_equal=True)
@@ -220,10 +213,10 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
             self.model_.cutoff_ = self.model_.cutoff_.with_caveats(caveats)
         return self
 
-    def scores(self, X: Any) -> Float:  # noqa: N803
+    def scores(self, X: Any) -> Float:
         """Return the first-stage scores of new samples, one column per label."""
         check_is_fitted(self, "estimators_")
-        X = _indexable(X)  # noqa: N806
+        X = _indexable(X)
         if isinstance(self.estimators_[0], FirstStage):
             return np.asarray(self.estimators_[0].predict_proba(X), dtype=np.float64)
         out = np.zeros((count_rows(X), self.hierarchy_.n_labels))
@@ -238,29 +231,29 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "model_")
         return self.model_
 
-    def score_table(self, X: Any) -> Table:  # noqa: N803
+    def score_table(self, X: Any) -> Table:
         """Return the scores with the names of the samples, if `X` is a data frame that has them."""
         return Table(self.scores(X), self.hierarchy_.labels, *row_names(X, "X"))
 
-    def predict_proba(self, X: Any) -> Any:  # noqa: N803
+    def predict_proba(self, X: Any) -> Any:
         """Return the block scores, as a data frame if `X` is one."""
         score = self._fitted.predict_proba(self.score_table(X).values)
         return like_given(X, score, self.hierarchy_.labels, samples_column=False)
 
-    def rank(self, X: Any, *, top: int | None = None, weight: Any = None) -> Ranking:  # noqa: N803
+    def rank(self, X: Any, *, top: int | None = None, weight: Any = None) -> Ranking:
         """Rank all (sample, label) instances; see :meth:`HierLPR.rank`."""
         return self._fitted.rank(self.score_table(X), top=top, weight=weight)
 
-    def predict(self, X: Any) -> Any:  # noqa: N803
+    def predict(self, X: Any) -> Any:
         """Return the calls at the cutoff, closed upward, as a data frame if `X` is one."""
         calls = self._fitted.predict(self.score_table(X).values)
         return like_given(X, calls, self.hierarchy_.labels, samples_column=False)
 
-    def call_lists(self, X: Any) -> list[tuple[LabelCall, ...]]:  # noqa: N803
+    def call_lists(self, X: Any) -> list[tuple[LabelCall, ...]]:
         """Return the calls of each sample as a list, best first."""
         return self._fitted.call_lists(self.score_table(X))
 
-    def explain(self, X: Any, sample: int | str = 0) -> Explanation:  # noqa: N803
+    def explain(self, X: Any, sample: int | str = 0) -> Explanation:
         """Explain why each label of one sample is called or not; see :meth:`HierLPR.explain`."""
         return self._fitted.explain(self.score_table(X), sample)
 
@@ -269,9 +262,9 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         self._fitted.use_target(target)
         return self
 
-    def score(self, X: Any, truth: Any, sample_weight: Any = None) -> float:  # noqa: N803
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return AU(PRC) of the block scores; `sample_weight` is as in `fit`."""
-        return self._fitted.score(self.score_table(X), truth, sample_weight)
+        return self._fitted.score(self.score_table(X), y, sample_weight)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted classifier to one file, which :func:`hierlpr.load_model` reads.

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import TargetTags
-from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from hierlpr._utils.checks import Matrix, check_fraction, check_sample_weight
@@ -106,11 +105,6 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
     sample_summary_: SampleSummary | None
     path_style_: dict[str, Any] | None = None  # ranks of labels, and how a tool writes paths
 
-    # `scores` and `truth` take the places of X and y: they are not metadata to route.
-    __metadata_request__fit = __metadata_request__score = {"scores": UNUSED, "truth": UNUSED}  # noqa: RUF012
-    __metadata_request__transform = __metadata_request__predict = {"scores": UNUSED}  # noqa: RUF012
-    __metadata_request__predict_proba = {"scores": UNUSED}  # noqa: RUF012
-
     def __init__(
         self,
         hierarchy: HierarchyLike | None = None,
@@ -128,26 +122,27 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         self.missing_scores = missing_scores
         self.n_jobs = n_jobs
 
-    def fit(self, scores: Any, truth: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit one curve from score to local precision rate per label, and the joint posterior.
 
         Parameters
         ----------
-        scores : matrix or data frame of shape (n_samples, n_labels)
-            Any real numbers, larger for more likely labels; out-of-fold or held-out.
-        truth : matrix or data frame of the same shape, or lists of labels
+        X : matrix or data frame of shape (n_samples, n_labels)
+            The scores: any real numbers, larger for more likely labels; out-of-fold or held-out.
+        y : matrix or data frame of the same shape, or lists of labels
+            The truth:
             0 or 1, NaN (null) where unknown; a true label implies its parents. Or the labels of
             each sample as a list of lists or sets, or as a mapping from sample to labels.
         sample_weight : array-like of shape (n_samples,), optional
             Such as inverse sampling probabilities; only ratios matter (``docs/truth.md``).
         """
-        training.fit_model(self, scores, truth, sample_weight)
+        training.fit_model(self, X, y, sample_weight)
         return self
 
     def calibrate(
         self,
-        scores: Any,
-        truth: Any,
+        X: Any,
+        y: Any,
         *,
         precision: float | Sequence[float] | None = None,
         fdr: float | Sequence[float] | None = None,
@@ -162,7 +157,7 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
 
         Parameters
         ----------
-        scores, truth : matrices or data frames
+        X, y : matrices or data frames
             As in `fit`, of other samples.
         precision : float or sequence of float, optional
             Target share of correct calls, pooled over samples and labels. Several targets hold
@@ -186,7 +181,7 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
             Upper bound on all weights, known before the truth; certificates with weights need it.
         """
         goals = goals_of(precision=precision, fdr=fdr, maximize=maximize, confidence=confidence)
-        table, held = self._pair(scores, truth)
+        table, held = self._pair(X, y)
         given = match_weights(sample_weight, table)
         given = check_sample_weight(given, table.n_samples, keep_equal=True)
         check_bound(goals[0], given, max_weight)
@@ -219,8 +214,8 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
 
     def calibrate_sets(
         self,
-        scores: Any,
-        truth: Any,
+        X: Any,
+        y: Any,
         *,
         error: float = 0.1,
         confidence: float | None = None,
@@ -230,7 +225,7 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
 
         Parameters
         ----------
-        scores, truth : matrices or data frames
+        X, y : matrices or data frames
             As in `fit`, of other samples.
         error : float
             At most this share of new samples has a sure label that is false. Separately, at most
@@ -243,36 +238,36 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
             each other, and more labels are sure. The promises hold even if this is wrong, with
             smaller sets. Complete scores need a forest; for listed scores see `assign`.
         """
-        table, held = self._pair(scores, truth)
+        table, held = self._pair(X, y)
         training.refuse_unknown_samples(held)
         keys, caveats = training.check_leakage(table, self.keys_.get("fit"))
         rule = prediction.choose_rule(self, table, held, error, confidence, one_path=one_path)
         self.sets_, self.keys_ = rule.with_caveats(caveats), {**self.keys_, "sets": keys}
         return self
 
-    def adapt(self, scores: Any) -> Self:
-        """Return a new model for a population with other prevalences, estimated from its `scores`.
+    def adapt(self, X: Any) -> Self:
+        """Return a new model for a population with other prevalences, estimated from its scores.
 
         The new model has no cutoff, because certificates do not carry over. Scores that differ from
         those of the fit by more than prevalences can explain are refused.
         """
-        return training.adapted(self, self.aligned_scores(scores))
+        return training.adapted(self, self.aligned_scores(X))
 
     def add_labels(
         self,
         edges: Iterable[tuple[str, str]],
-        scores: Any,
-        truth: Any,
+        X: Any,
+        y: Any,
         *,
         labels: Iterable[str] | None = None,
     ) -> Self:
         """Add labels with their scores and truth; the curves of the other labels do not change.
 
-        `edges` are (parent, child) pairs of the new labels. `scores` and `truth` have one column
+        `edges` are (parent, child) pairs of the new labels. `X` and `y` have one column
         per new label, in the order of `labels`, by default as they appear in `edges`.
         """
         check_is_fitted(self)
-        training.add_labels(self, edges, scores, truth, labels)
+        training.add_labels(self, edges, X, y, labels)
         return self
 
     def remove_labels(self, labels: Iterable[str]) -> Self:
@@ -283,47 +278,47 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
 
     # -- prediction and inspection ------------------------------------------------------------
 
-    def transform(self, scores: Any) -> Any:
+    def transform(self, X: Any) -> Any:
         """Return the local precision rates; with `joint`, P(label | all scores of the sample).
 
         CSR scores give listed labels and their ancestors.
         """
-        lpr = self.lprs(self.aligned_scores(scores))
-        return like_given(scores, lpr.values, self.hierarchy_.labels)
+        lpr = self.lprs(self.aligned_scores(X))
+        return like_given(X, lpr.values, self.hierarchy_.labels)
 
-    def predict_proba(self, scores: Any) -> Any:
+    def predict_proba(self, X: Any) -> Any:
         """Return the block scores: comparable across labels, and no child above a parent.
 
         The result has the container of the scores, with one column per label.
         """
-        score = self.block_scores(self._new_scores(scores))
-        return like_given(scores, score, self.hierarchy_.labels)
+        score = self.block_scores(self._new_scores(X))
+        return like_given(X, score, self.hierarchy_.labels)
 
-    def rank(self, scores: Any, *, top: int | None = None, weight: Any = None) -> Ranking:
+    def rank(self, X: Any, *, top: int | None = None, weight: Any = None) -> Ranking:
         """Rank all (sample, label) instances, the best calls first, parents before children."""
-        lpr = self.lprs(self._new_scores(scores))
+        lpr = self.lprs(self._new_scores(X))
         return rank(lpr, self.hierarchy_, top=top, weight=weight, n_jobs=self.n_jobs)
 
-    def predict(self, scores: Any, *, target: float | None = None) -> Any:
+    def predict(self, X: Any, *, target: float | None = None) -> Any:
         """Return the calls at `cutoff_`: a bool matrix or data frame, closed upward.
 
         `target` selects one of several calibrated targets for this call.
         """
-        score = self.block_scores(self._new_scores(scores))
+        score = self.block_scores(self._new_scores(X))
         calls = decide(score, self._cutoff(target), self.hierarchy_)
-        return like_given(scores, calls, self.hierarchy_.labels)
+        return like_given(X, calls, self.hierarchy_.labels)
 
-    def predict_sets(self, scores: Any) -> CallSets:
+    def predict_sets(self, X: Any) -> CallSets:
         """Return the sure and the possible labels of every sample; see `calibrate_sets`."""
-        return prediction.sets_of(self, self._new_scores(scores), prediction.set_rule(self))
+        return prediction.sets_of(self, self._new_scores(X), prediction.set_rule(self))
 
-    def deepest(self, scores: Any) -> list[str | None]:
+    def deepest(self, X: Any) -> list[str | None]:
         """Return the deepest sure label of every sample, None where no label is sure."""
         prediction.set_rule(self)  # raises if it was not calibrated
-        found, _ = prediction.name_samples(self, self._new_scores(scores))
+        found, _ = prediction.name_samples(self, self._new_scores(X))
         return [*np.array([*self.hierarchy_.labels, None], dtype=object)[found]]
 
-    def assign(self, scores: Any) -> Any:
+    def assign(self, X: Any) -> Any:
         """Name every sample by the deepest label that can be trusted.
 
         Returns a data frame with the columns sample, label (None where no label can be trusted),
@@ -332,14 +327,14 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         ``hierlpr assign`` does, and returned as a copy with the answer in obs.
         """
         check_is_fitted(self)
-        return prediction.assign(self, scores)
+        return prediction.assign(self, X)
 
-    def call_lists(self, scores: Any) -> list[tuple[LabelCall, ...]]:
+    def call_lists(self, X: Any) -> list[tuple[LabelCall, ...]]:
         """Return the calls of each sample as a list, best first, with their block scores.
 
         After `calibrate_sets`, each call also says whether it is sure, possible or neither ("no").
         """
-        table = self._new_scores(scores)
+        table = self._new_scores(X)
         score = self.block_scores(table)
         calls = decide(score, self._cutoff(), self.hierarchy_)
         sets = None
@@ -347,16 +342,16 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
             sets = prediction.sets_of(self, table, self.sets_, score).codes()
         return call_lists(calls, score, self.hierarchy_, sets=sets)
 
-    def explain(self, scores: Any, sample: int | str = 0) -> Explanation:
+    def explain(self, X: Any, sample: int | str = 0) -> Explanation:
         """Explain why each label of one sample is called or not.
 
         `sample` is its row, or its name if the scores have sample names.
         """
-        return explain_sample(self, self.aligned_scores(scores), sample)
+        return explain_sample(self, self.aligned_scores(X), sample)
 
-    def score(self, scores: Any, truth: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return AU(PRC) of the block scores, pooled over all instances that were judged."""
-        table, held = self._pair(scores, truth)
+        table, held = self._pair(X, y)
         weight = check_sample_weight(match_weights(sample_weight, table), table.n_samples)
         if isinstance(held, PartialTruth):
             held = held.judged(self.hierarchy_, weight)
@@ -379,9 +374,9 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         """The labels, one per column of `predict`."""
         return np.array(self.hierarchy_.labels, dtype=object)
 
-    def check(self, scores: Any) -> Drift:
+    def check(self, X: Any) -> Drift:
         """Compare new scores with those of the fit, per label and as text."""
-        return prediction.compare_with_fit(self, self.aligned_scores(scores))
+        return prediction.compare_with_fit(self, self.aligned_scores(X))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file, which :func:`hierlpr.load_model` reads."""

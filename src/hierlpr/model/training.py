@@ -12,7 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from hierlpr._utils.checks import check_choice, check_finite, check_sample_weight, quote_names
+from hierlpr._utils.checks import (
+    check_choice,
+    check_finite,
+    check_jobs,
+    check_sample_weight,
+    quote_names,
+)
 from hierlpr.cutoff.estimate import LevelProfile
 from hierlpr.cutoff.instances import list_instances
 from hierlpr.cutoff.outcome import DEFAULT_CUTOFF
@@ -48,6 +54,7 @@ def check_params(model: HierLPR) -> None:
     if model.joint is not False and model.joint is not True and model.joint != "auto":
         raise DataError(f"joint must be False, True or 'auto'; got {model.joint!r}.")
     check_choice(model.missing_scores, ("error", "allow"), name="missing_scores")
+    check_jobs(model.n_jobs)
     make_estimator(model.lpr)
 
 

@@ -142,7 +142,7 @@ def _curves(setting: str, options: Options, rng: np.random.Generator) -> list[Ro
     train, test = simulate.train_test(setting, n_train=n_train, n_test=n_test, rng=rng)
     h = test.hierarchy
     lpr = _lpr(train.scores, train.truth, test.scores, options)
-    clus = ClusHMC(n_trees=options.n_trees, stopping=options.stopping, rng=rng)
+    clus = ClusHMC(n_trees=options.n_trees, stopping=options.stopping, random_state=rng)
     clus.fit(train.scores, train.truth, h)
     rankings = {
         "LPR": lpr_alone(lpr, h),
@@ -164,7 +164,7 @@ def _disease(_setting: str, options: Options, rng: np.random.Generator) -> list[
         inside, outside = fold != held_out, fold == held_out
         known, new = (data.scores[inside], data.truth[inside]), data.scores[outside]
         chance["HierLPR"][outside] = _lpr(*known, new, options)
-        clus = ClusHMC(n_trees=options.n_trees, stopping=None, rng=rng)
+        clus = ClusHMC(n_trees=options.n_trees, stopping=None, random_state=rng)
         chance["ClusHMC"][outside] = clus.fit(*known, h).predict_proba(new)
         corrected = BayesianCorrection().fit(*known, h)
         chance["corrected calls"][outside] = corrected.predict_proba(new)
