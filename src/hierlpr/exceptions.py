@@ -1,5 +1,9 @@
 """What hierlpr raises: every message says what is wrong, where, and what to do."""
 
+from __future__ import annotations
+
+from typing import Self
+
 
 class HierlprError(ValueError):
     """Bad input. The base of every error that hierlpr raises on purpose."""
@@ -23,3 +27,15 @@ class HierlprWarning(UserWarning):
 
 class UnreachableWarning(HierlprWarning):
     """No cutoff reaches the target; `cutoff_.reason` says so too."""
+
+
+class Note(str):
+    """A sentence about data or results; a warning if something was lost or needs attention."""
+
+    is_warning: bool
+
+    def __new__(cls, text: str, *, is_warning: bool = False) -> Self:
+        """Return the sentence with its severity."""
+        note = super().__new__(cls, text)
+        note.is_warning = is_warning
+        return note

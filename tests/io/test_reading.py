@@ -12,6 +12,7 @@ from cases import write
 from hierlpr import Hierarchy, HierlprError, read_hierarchy
 from hierlpr.exceptions import FileError
 from hierlpr.io import read_scores
+from hierlpr.io.hierarchies import load_hierarchy
 from hierlpr.outofcore.resources import estimate_instances
 
 H = Hierarchy([("A", "B"), ("A", "C")])
@@ -86,3 +87,14 @@ def test_names_that_are_not_utf8_in_parquet(tmp_path):
     )
     with pytest.raises(FileError, match="column 'sample'"):
         read_scores(tmp_path / "s.parquet", H)
+
+
+def test_what_was_lost_is_a_warning_and_what_was_read_is_not(tmp_path):
+    path = tmp_path / "tree.csv"
+    path.write_text("parent,child,colour\nA,B,red\nC,C,red\n")
+    summary, *others = load_hierarchy(path, lenient=True).report.lines()
+    assert not summary.is_warning
+    assert [(note.removeprefix(f"{path}: ")[:20], note.is_warning) for note in others] == [
+        ("other columns are ig", False),
+        ("1 row(s) with proble", True),
+    ]

@@ -171,11 +171,8 @@ class Shell:
 
     def read(self, report: ReadReport) -> None:
         """Print what a reader found; data that were left out are warnings."""
-        first, *others = report.lines()
-        self.say(first)
-        for line in others:
-            lost = any(word in line for word in ("skipped", "passed over", "left out"))
-            (self.warn if lost else self.say)(line)
+        for note in report.lines():
+            (self.warn if note.is_warning else self.say)(note)
 
     def notes(self, notes: Iterable[str]) -> None:
         """Print notes as warnings."""

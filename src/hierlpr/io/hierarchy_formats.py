@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hierlpr._utils.checks import quote_names
-from hierlpr.exceptions import DataError
+from hierlpr.exceptions import DataError, Note
 from hierlpr.hierarchy.graph import edges_of_paths
 from hierlpr.io.reading import ReadReport, load_json
 from hierlpr.io.sources import open_source, read_cells
@@ -178,7 +178,7 @@ def _add_edges(
         raise log.file_error(text, hint=f"the file has {quote_names(list(seen)) or 'none'}.")
     if foreign:
         left_out = f"{foreign.total():,} edges to terms of other ontologies are left out"
-        log.notes.append(f"{left_out}: {quote_names(list(foreign))}")
+        log.notes.append(Note(f"{left_out}: {quote_names(list(foreign))}", is_warning=True))
     for relation, n in seen.most_common():
         if relation not in relationships:
             log.notes.append(f"{n:,} {relation} relationships are not used as edges")

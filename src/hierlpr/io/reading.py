@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from hierlpr._utils import AnyPath
 from hierlpr._utils.checks import nearest, quote_names
-from hierlpr.exceptions import FileError, HierlprError
+from hierlpr.exceptions import FileError, HierlprError, Note
 from hierlpr.hierarchy import Hierarchy
 
 GZIP_MAGIC = b"\x1f\x8b"
@@ -58,19 +58,20 @@ class ReadReport:
     lenient: bool = False  # whether bad rows are skipped instead of raising
     _first: tuple[str, str, str] | None = None  # place, message and hint of the first problem
 
-    def lines(self) -> list[str]:
-        """Return sentences for a terminal: a summary first, then warnings."""
+    def lines(self) -> list[Note]:
+        """Return sentences for a terminal: a summary first; what was lost is a warning."""
         names = ((what.removesuffix("s") if n == 1 else what, n) for what, n in self.counts.items())
         counts = "".join(f", {n:,} {what}" for what, n in names)
-        said = [f"{self.path}: {self.format}{counts}", *self.notes]
+        notes = [x if isinstance(x, Note) else Note(x) for x in self.notes]
+        lines = [Note(f"{self.path}: {self.format}{counts}"), *notes]
         if self.unknown_labels:
             n, unknown = sum(self.unknown_labels.values()), list(self.unknown_labels)
             skipped = f"{n:,} entries for {len(unknown):,} unknown label(s) were skipped"
-            said.append(f"{skipped}: {quote_names(unknown)}")
+            lines.append(Note(f"{skipped}: {quote_names(unknown)}", is_warning=True))
         if self.n_problems:
             skipped = f"{self.n_problems:,} row(s) with problems were skipped"
-            said.append(f"{skipped}; the first: {self.problems[0]}")
-        return said
+            lines.append(Note(f"{skipped}; the first: {self.problems[0]}", is_warning=True))
+        return lines
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
