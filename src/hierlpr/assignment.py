@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from hierlpr._utils import AnyPath
-from hierlpr._utils.files import refuse_overlap
+from hierlpr._utils.files import check_page_name, refuse_overlap
 from hierlpr.data.tables import Table, split_samples
 from hierlpr.exceptions import DataError, FileError, UnreachableWarning
 from hierlpr.hierarchy import Hierarchy
@@ -112,6 +112,7 @@ def learn_names(
     **reading
         Options of `read_predictions`.
     """
+    check_page_name(report)
     if error is not None and precision is not None:
         raise DataError("error and precision exclude each other; give one.")
     goal: dict[str, Any] = {"confidence": confidence}
@@ -265,6 +266,7 @@ def assign_names(
     **reading
         Options of `read_predictions`.
     """
+    check_page_name(report)
     inputs = {"the model": model, "the predictions": predictions}
     outputs = {"the output": out, "the report": report}
     refuse_overlap(outputs, {k: x for k, x in inputs.items() if _is_path(x)})

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hierlpr._utils import AnyPath
-from hierlpr._utils.files import refuse_overlap
+from hierlpr._utils.files import check_page_name, refuse_overlap
 from hierlpr.data.tables import draw_samples, sample_limit, split_samples
 from hierlpr.exceptions import DataError, HierlprWarning, UnreachableWarning
 from hierlpr.hierarchy import Hierarchy
@@ -339,6 +339,7 @@ def report_file(
     """
     from hierlpr.report import write_report
 
+    check_page_name(out)
     inputs = {"the model": model, "the scores": scores, "the truth": truth, "the weights": weights}
     refuse_overlap({"the output": out}, inputs)
     fitted, reading, execution = _load_for_scores(model, options)

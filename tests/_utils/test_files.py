@@ -7,7 +7,13 @@ import sys
 
 import pytest
 
-from hierlpr._utils.files import MANIFEST, atomic_output, output_directory, refuse_overlap
+from hierlpr._utils.files import (
+    MANIFEST,
+    atomic_output,
+    output_directory,
+    refuse_overlap,
+    stream_number,
+)
 from hierlpr.exceptions import FileError
 
 
@@ -97,3 +103,22 @@ def test_of_two_runs_the_last_one_wins(tmp_path):
     assert [run.wait() for run in runs] == [0, 0]
     assert target.read_text() in ("a" * 1000, "b" * 1000)
     assert os.listdir(tmp_path) == ["a.txt"]
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="needs /dev/fd")
+def test_open_streams_are_appended_to(tmp_path):
+    """Even through links; the file that such a path leads to was replaced."""
+    log = tmp_path / "log"
+    log.write_text("first\n")
+    with log.open("a") as stream:
+        paths = [f"/dev/fd/{stream.fileno()}", f"/proc/self/fd/{stream.fileno()}"]
+        (tmp_path / "link").symlink_to(paths[0])
+        (tmp_path / "indirect").symlink_to("link")
+        for path in (*paths, tmp_path / "indirect"):
+            assert stream_number(path) == stream.fileno()
+            with atomic_output(path) as part:
+                part.write_text("more\n")
+    assert log.read_text() == "first\n" + 3 * "more\n"
+    assert [stream_number(x) for x in ("/dev/stdout", "stdout", log, "-")] == [1, None, None, None]
+    with pytest.raises(FileError, match="A and B cannot both go to stdout"):
+        refuse_overlap({"A": "-", "B": "/dev/stdout"}, {})

@@ -188,3 +188,18 @@ def test_a_cycle_shows_no_control_characters():
     with pytest.raises(HierarchyError, match=r"cycle: \\x1b\[31mA -> B -> C") as caught:
         Hierarchy(edges)
     assert "\x1b" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("build", "expected"),
+    [
+        (Hierarchy, "list of pairs"),
+        (Hierarchy.from_parents, "must map each label"),
+        (Hierarchy.from_networkx, "must be a networkx graph"),
+        (Hierarchy.from_paths, "must be a list such as"),
+        (lambda x: Hierarchy([], labels=x), "must be a list of names"),
+    ],
+)
+def test_objects_of_another_kind(build, expected):
+    with pytest.raises(HierarchyError, match=expected):
+        build(5)

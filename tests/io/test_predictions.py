@@ -270,6 +270,27 @@ def test_anndata_without_what_is_asked_for(cells, options, place):
         read_predictions(cells, obsm="text")
 
 
+@pytest.mark.parametrize("kind", ["external link", "external data", "virtual data"])
+def test_anndata_that_points_into_another_file_is_refused(cells, tmp_path, kind):
+    h5py = pytest.importorskip("h5py")
+    path, other = tmp_path / "cells.h5ad", tmp_path / "other.h5"
+    cells.write_h5ad(path)
+    with h5py.File(other, "w") as secret:
+        secret["x"] = np.arange(3.0)
+    with h5py.File(path, "a") as opened:
+        opened["uns/cycle"] = opened["uns"]
+        if kind == "external link":
+            opened["obs/secret"] = h5py.ExternalLink(other, "/x")
+        elif kind == "external data":
+            opened.create_dataset("uns/secret", (3,), "f8", external=[(str(other), 0, 24)])
+        else:
+            layout = h5py.VirtualLayout((3,), "f8")
+            layout[:] = h5py.VirtualSource(str(other), "x", shape=(3,))
+            opened.create_virtual_dataset("uns/secret", layout)
+    with pytest.raises(FileError, match="secret' is a link to another file"):
+        read_predictions(path, levels=["class_name"], confidences=["class_p"])
+
+
 def test_anndata_with_sparse_scores_and_missing_numbers(cells):
     dense = cells.obsm["probabilities"]
     cells.obsm["sparse"], cells.uns["sparse_names"] = sparse.csr_matrix(dense), list(dense)

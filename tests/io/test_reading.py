@@ -1,6 +1,9 @@
 """Damaged and hostile files: refused with a message, in bounded time and memory."""
 
 import gzip
+import os
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -98,3 +101,20 @@ def test_what_was_lost_is_a_warning_and_what_was_read_is_not(tmp_path):
         ("other columns are ig", False),
         ("1 row(s) with proble", True),
     ]
+
+
+def test_a_parquet_file_whose_name_the_locale_cannot_hold(tmp_path):
+    """In a C locale Python keeps such names as they are; Arrow took them for broken text."""
+    path = tmp_path / "gr\xf6\xdfe.parquet"
+    pq.write_table(pa.table({"sample": ["a"], "A": [0.5]}), path)
+    name = f"{os.fsencode(path)!r}.decode('ascii', 'surrogateescape')"
+    code = f"from hierlpr.io import read_scores; print(read_scores({name}).samples)"
+    settings = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | settings,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "('a',)\n", done.stderr

@@ -1,4 +1,4 @@
-"""Writing files whole or not at all, and never over an input.
+"""Files are written whole or not at all, and never over an input; pipes are read only once.
 
 A file is written in a temporary directory beside its target and renamed when it is complete. If two
 runs write the same output, the last one to finish replaces the whole file.
@@ -9,16 +9,65 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from hierlpr._utils import AnyPath
 from hierlpr.exceptions import FileError
 
 MANIFEST = "_hierlpr.json"  # lists the files that hierlpr wrote into a directory
+SPOOLED: dict[str, str] = {}  # files with the content of pipes, by the names of these
+STDOUT = 1
+_STREAM = re.compile(r"/dev/(std(?:in|out|err))|(?:/dev|/proc/self)/fd/([0-9]{1,9})")
+
+
+def spool(path: str, stream: Any, folder: AnyPath) -> None:
+    """Copy a pipe to a file, which is read wherever `path` is: readers open files repeatedly."""
+    SPOOLED[path] = os.path.join(folder, os.path.basename(path))
+    with open(SPOOLED[path], "wb") as part:
+        shutil.copyfileobj(stream, part)
+
+
+def file_of(path: AnyPath) -> str:
+    """Return the path of the file with the content of `path`, which may have been a pipe."""
+    return SPOOLED.get(os.fspath(path), os.fspath(path))
+
+
+def stream_number(path: AnyPath) -> int | None:
+    """Return the number of the open stream that a path names, such as 1 for ``/dev/stdout``.
+
+    Replacing what such a path leads to would destroy a file that is only appended to.
+    """
+    name = os.path.abspath(path)
+    for _ in range(40):  # as many links as Linux follows
+        if match := _STREAM.fullmatch(name):
+            return int(match[2] or ("stdin", "stdout", "stderr").index(match[1]))
+        try:
+            name = os.path.normpath(os.path.join(os.path.dirname(name), os.readlink(name)))
+        except (OSError, ValueError):
+            return None
+    return None
+
+
+def copy_to_stream(file: AnyPath, number: int) -> None:
+    """Append the content of a file to an open stream."""
+    python = {1: sys.stdout, 2: sys.stderr}.get(number)
+    if python is None and number in (1, 2):  # closed
+        return
+    with open(file, "rb") as content:
+        if python is not None:
+            python.flush()
+            shutil.copyfileobj(content, python.buffer)
+            python.flush()
+            return
+        with open(number, "wb", closefd=False) as stream:
+            shutil.copyfileobj(content, stream)
 
 
 @contextmanager
@@ -27,8 +76,8 @@ def atomic_output(path: AnyPath, *, compress: bool = False) -> Iterator[Path]:
 
     Readers see the old file or the complete new one. After an error or an interruption `path` is
     unchanged. Links are followed, and the permissions of an existing file are kept.
-    Directories, devices and pipes are refused. With `compress`, the finished file is compressed if
-    the name of `path` ends in ``.gz``.
+    Directories, devices and pipes are refused; to open streams, such as ``/dev/stdout``, the
+    complete file is written. With `compress`, it is compressed if the name ends in ``.gz``.
 
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with atomic_output(Path(folder) / "a.txt") as part:
@@ -36,6 +85,15 @@ def atomic_output(path: AnyPath, *, compress: bool = False) -> Iterator[Path]:
     ...     print(os.listdir(folder))
     ['a.txt']
     """
+    if (number := stream_number(path)) is not None:
+        with tempfile.TemporaryDirectory(prefix="hierlpr-") as folder:
+            part = Path(folder) / Path(path).name
+            yield part
+            try:
+                copy_to_stream(part, number)
+            except OSError as error:
+                raise FileError(f"{path}: cannot be written ({error.strerror}).") from error
+        return
     target = Path(os.path.realpath(path))
     _refuse_special_file(target, path)
     try:
@@ -63,6 +121,16 @@ def _refuse_special_file(target: Path, name: AnyPath) -> None:
         raise FileError(f"{name}: this is a folder; give the name of a file to write.")
     if os.path.exists(target) and not os.path.isfile(target):
         raise FileError(f"{name}: this is a device or a pipe; give the name of a file to write.")
+
+
+def check_page_name(path: AnyPath | None) -> None:
+    """Refuse to write an HTML page under the name of another kind of file."""
+    kind = Path("" if path is None else path).suffix.lower()
+    if kind not in ("", ".html", ".htm"):
+        text = f"{path}: the report is an HTML page; {kind} files are not written."
+        raise FileError(
+            f"{text}\nHint: name it {Path(path or '').stem}.html; a browser prints PDF."
+        )
 
 
 def json_text(data: object) -> str:
@@ -112,12 +180,19 @@ def refuse_overlap(
 ) -> None:
     """Refuse outputs that are also inputs or other outputs, or lie in a folder that is an input.
 
-    Outputs that are devices are refused too; ``-`` is standard output. Links are followed. The keys
-    describe the paths in messages, such as ``"--out"``.
+    Outputs that are devices are refused too, except open streams, each of which takes one output;
+    ``-`` is standard output. Links are followed. The keys describe the paths in messages.
     """
     taken = {key: path for key, path in inputs.items() if path is not None}
+    streams: dict[int, str] = {}
     for key, path in outputs.items():
-        if path is None or os.fspath(path) == "-":
+        if path is None:
+            continue
+        number = STDOUT if os.fspath(path) == "-" else stream_number(path)
+        if number is not None:
+            if streams.setdefault(number, key) != key:
+                name = "stdout" if number == STDOUT else os.fspath(path)
+                raise FileError(f"{streams[number]} and {key} cannot both go to {name}.")
             continue
         for other, used in taken.items():
             if _overlaps(os.fspath(path), os.fspath(used)):

@@ -83,25 +83,32 @@ def assign(
     if hierarchy is not None:
         more["hierarchy"] = load_hierarchy(hierarchy).hierarchy
     opt.refuse_overlap()
+    more["report"] = shell.output_file(more["report"], ".html")
     if model is None:
         if like_input:
             raise click.UsageError("--like-input needs --model.")
         done = assignment.learn_names(
-            shell.input_file(predictions), shell.input_file(str(truth)), out, **learning, **more
+            shell.input_file(predictions),
+            shell.input_file(str(truth)),
+            shell.output_file(out, ".hlpr"),
+            **learning,
+            **more,
         )
         _print_learned(shell, done, out, json_out)
         return
     learning.pop("seed")
     if given := [name for name, value in learning.items() if value is not None]:
         raise click.UsageError(f"--{given[0].replace('_', '-')} needs --truth.")
+    path = shell.output_file(out, "" if like_input else ".csv")
     named = assignment.assign_names(
-        model, shell.input_file(predictions), out, like_input=like_input, **more
+        model, shell.input_file(predictions), path, like_input=like_input, **more
     )
     shell.notes(named.notes)
     put_json(json_out, asdict(named) | {"output": out})
     ranks = ", ".join(f"{n:,} {escape_control(rank)}" for rank, n in named.by_rank.items())
     shell.close(
-        f"wrote {out}: {named.n_named:,} of {named.n_samples:,} samples have a name ({ranks})"
+        f"wrote {opt.shown(out)}: {named.n_named:,} of {named.n_samples:,} samples have a name "
+        f"({ranks})"
     )
 
 
@@ -126,7 +133,7 @@ def _print_learned(shell: Shell, done: LearnOutcome, out: str, json_out: str | N
     numbers = {x.name: getattr(done, x.name) for x in fields(done)}
     result = {**numbers, "model": out, "ranks": [asdict(row) for row in done.ranks]}
     put_json(json_out, result)
-    shell.close(f"wrote {out}")
+    shell.close(f"wrote {opt.shown(out)}")
 
 
 def _percent(share: float | None) -> str:

@@ -27,7 +27,7 @@ from hierlpr.workflows import FitOutcome
     "Wide (sample,LABEL,...), long (sample,label,score) or CAFA; .csv, .tsv, .parquet.",
 )
 @opt.truth
-@opt.path("--out", "MODEL", "Model file to write, such as model.hlpr.", dir_okay=False)
+@opt.path("--out", "MODEL", "Model file to write, such as model.hlpr.")
 @opt.number("--fdr", "A", "Target: at most this share of the calls is incorrect.")
 @opt.number("--precision", "P", "Target: at least this share of the calls is correct.")
 @opt.flag("--max-f", "Target: the highest F-measure.")
@@ -121,7 +121,7 @@ def fit(
         loaded,
         scores,
         truth,
-        out=out,
+        out=(path := shell.output_file(out, ".hlpr")),
         goal=goal,
         sets=sets,
         calibration=calibration,
@@ -133,7 +133,7 @@ def fit(
         what = "the cutoff" if sets is None else "the sets" if goal is None else "cutoff and sets"
         kept, n = done.n_calibration, done.n_calibration_given
         shell.say(f"{kept:,} of {n:,} samples are kept for {what} (seed {seed})")
-    _print_result(done, out, json_out, shell)
+    _print_result(done, out, path, json_out, shell)
 
 
 def _sets_target(options: dict[str, Any]) -> dict[str, Any] | None:
@@ -168,7 +168,9 @@ def _target(options: dict[str, Any]) -> dict[str, Any] | None:
     return goal or None
 
 
-def _print_result(done: FitOutcome, out: str, json_out: str | None, shell: Shell) -> None:
+def _print_result(
+    done: FitOutcome, out: str, path: str, json_out: str | None, shell: Shell
+) -> None:
     """Print the statements about the cutoff and the sets, and write the JSON."""
     model, cutoff = done.model, done.model.cutoff_
     if not cutoff.reachable:
@@ -192,6 +194,7 @@ def _print_result(done: FitOutcome, out: str, json_out: str | None, shell: Shell
     if json_out != "-" and model.sets_ is not None:
         shell.result(str(model.sets_))
     shell.close(
-        f"wrote {out} ({Path(out).stat().st_size / 1000:,.0f} kB): {model.hierarchy_.n_labels:,} "
-        f"labels, {done.n_fitted:,} samples fitted, {done.n_calibration:,} for calibration"
+        f"wrote {opt.shown(out)} ({Path(path).stat().st_size / 1000:,.0f} kB): "
+        f"{model.hierarchy_.n_labels:,} labels, {done.n_fitted:,} samples fitted, "
+        f"{done.n_calibration:,} for calibration"
     )

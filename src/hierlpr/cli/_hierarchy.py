@@ -163,7 +163,6 @@ def _measure_lines(found: Evaluation) -> list[str]:
     "F",
     "Table to write (.csv, .tsv or .parquet): rank, label, p, lpr, level, rejected.",
     required=False,
-    dir_okay=False,
 )
 @opt.number("--fdr", "A", "Largest false discovery rate, between 0 and 1.", 0.1)
 @opt.choice(
@@ -209,7 +208,7 @@ def discover(
     shell.read(was_read)
     found = discovery.discover(p, h, fdr, dependence, seed, bayes=bayes)
     if out is not None:
-        write_discoveries(out, found)
+        write_discoveries(shell.output_file(out, ".csv"), found)
     if json_out != "-":
         shell.result(found.summary())
     put_json(json_out, found.to_dict() | {"rejected": list(found.rejected)})

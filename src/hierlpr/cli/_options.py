@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -27,11 +28,21 @@ def _all(*options: Callable[[F], F]) -> Callable[[F], F]:
     return add
 
 
+class Output(click.Path):
+    """The path of a file to write; all names of standard output become ``-``."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Return the path."""
+        path = super().convert(value, param, ctx)
+        return "-" if files.stream_number(os.fsdecode(path)) == files.STDOUT else path
+
+
 def path(
     name: str, metavar: str, text: str, *, required: bool = True, **kind: Any
 ) -> Callable[[F], F]:
     """Return an option for a path."""
-    given = click.Path(**kind)
+    is_file = name in OUTPUTS and kind.get("file_okay", True)
+    given = Output(dir_okay=False, allow_dash=True) if is_file else click.Path(**kind)
     return click.option(name, required=required, type=given, metavar=metavar, help=text)
 
 
@@ -86,7 +97,7 @@ other_names_in = click.option(
 json_out = click.option(
     "--json",
     "json_out",
-    type=click.Path(dir_okay=False, allow_dash=True),
+    type=Output(dir_okay=False, allow_dash=True),
     metavar="OUT",
     help="Write the result as JSON to this file, or to stdout (-).",
 )
@@ -122,6 +133,11 @@ prediction = _all(execution, tables, other_names_in, lenient, json_out, quiet)
 
 with_truth = _all(execution, tables, reading_hierarchy, lenient, json_out, quiet)
 """The options that all commands that read a hierarchy and truth end with."""
+
+
+def shown(path: str) -> str:
+    """Return the name of an output in messages."""
+    return "stdout" if path == "-" else path
 
 
 def refuse_overlap() -> None:

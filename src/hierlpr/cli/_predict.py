@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -49,7 +47,7 @@ def rank(
     """
     shell = Shell(quiet=quiet)
     files = model, scores, out, options.pop("format")
-    done, path = _predict(shell, workflows.rank_file, *files, json_out, options)
+    done, path = _predict(shell, workflows.rank_file, *files, options)
     if done.drift is not None:
         (shell.say if done.drift.is_clean else shell.warn)(str(done.drift))
         shell.warn(
@@ -88,18 +86,12 @@ def _predict(
     scores: str,
     out: str,
     ending: str,
-    json_out: str | None,
     options: dict[str, Any],
 ) -> tuple[Any, str]:
-    """Run a workflow, through a temporary file for stdout; return its outcome and the file."""
-    if out == json_out == "-":
-        raise click.UsageError("--out and --json cannot both go to stdout.")
-    path = shell.temporary_file(f"stdout.{ending}", "stdout") if out == "-" else out
+    """Run a workflow; return its outcome, and the output as messages call it."""
+    path = shell.output_file(out, f".{ending}")
     done = opt.run_workflow(shell, workflow, model, scores, unit="instances", out=path, **options)
-    if out == "-" and sys.stdout is not None:
-        with open(path, "rb") as written:
-            shutil.copyfileobj(written, sys.stdout.buffer)
-    return done, path
+    return done, opt.shown(out)
 
 
 @click.command(epilog="Example: hierlpr sets --model sets.hlpr --scores new.csv --out sets.csv")
@@ -124,7 +116,7 @@ def sets(
     """
     shell = Shell(quiet=quiet)
     files = model, scores, out, "csv"
-    done, path = _predict(shell, workflows.sets_file, *files, json_out, options)
+    done, path = _predict(shell, workflows.sets_file, *files, options)
     if options["deepest"] and not done.rule.one_path:
         shell.warn(
             "samples may have several paths of sure labels, of which the deepest is listed; for a "
@@ -144,7 +136,7 @@ def sets(
             "statement": str(done.rule),
         },
     )
-    if "-" not in (out, json_out):
+    if json_out != "-":
         shell.result(str(done.rule))
     shell.close(
         f"wrote {path}: {done.n_rows:,} rows of {done.n_samples:,} samples, {done.n_sure:,} labels "
@@ -161,7 +153,6 @@ def sets(
     "Write a model adapted to the prevalences of these samples. It has no cutoff. Refused if the "
     "scores differ too much.",
     required=False,
-    dir_okay=False,
 )
 @opt.prediction
 def check(
@@ -173,7 +164,7 @@ def check(
     classifiers or the samples have changed.
     """
     shell = Shell(quiet=quiet)
-    options["out"] = out
+    options["out"] = shell.output_file(out, ".hlpr")
     drift = opt.run_workflow(
         shell, workflows.check_file, model, scores, unit="instances", **options
     ).drift
@@ -184,10 +175,11 @@ def check(
     writer.writerow(columns)
     for row in zip(*columns.values(), strict=True):
         writer.writerow([f"{x:.6g}" if isinstance(x, float) else x for x in row])
-    click.echo(text.getvalue(), nl=False)
+    if json_out != "-":
+        shell.result(text.getvalue().rstrip("\n"))
     summary = {"samples": drift.n_samples, "words": str(drift), "labels": columns}
     put_json(json_out, summary)
-    wrote = "" if out is None else f"; wrote {out}, which has no cutoff"
+    wrote = "" if out is None else f"; wrote {opt.shown(out)}, which has no cutoff"
     shell.close(f"{drift}{wrote}" if drift.is_clean else f"checked{wrote}")
 
 
@@ -204,7 +196,7 @@ def check(
     "precision.",
     required=False,
 )
-@opt.path("--out", "HTML", "Page to write, such as report.html.", dir_okay=False)
+@opt.path("--out", "HTML", "Page to write, such as report.html.")
 @click.option("--title", help="Heading of the page.")
 @opt.count(
     "--max-samples",
@@ -227,10 +219,12 @@ def report(
     shell = Shell(quiet=quiet)
     if truth is None and (options["missing_truth"] is not None or options["propagate_truth"]):
         raise click.UsageError("--missing-truth and --propagate-truth need --truth.")
-    done = opt.run_workflow(shell, workflows.report_file, model, scores, truth, out=out, **options)
+    page = shell.output_file(out, ".html")
+    done = opt.run_workflow(shell, workflows.report_file, model, scores, truth, out=page, **options)
     answer = done.report.answer
     shell.notes(filter(None, (answer.difference, answer.unreachable)))
     shell.close(
-        f"wrote {out} ({Path(out).stat().st_size / 1000:,.0f} kB): {answer.n_samples:,} "
+        f"wrote {opt.shown(out)} ({Path(page).stat().st_size / 1000:,.0f} kB): "
+        f"{answer.n_samples:,} "
         f"samples x {answer.n_labels:,} labels"
     )

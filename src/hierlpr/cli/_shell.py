@@ -6,7 +6,6 @@ import gc
 import importlib
 import logging
 import os
-import shutil
 import stat
 import sys
 import tempfile
@@ -18,7 +17,15 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from hierlpr._utils.files import json_text, write_json
+from hierlpr._utils.files import (
+    SPOOLED,
+    STDOUT,
+    copy_to_stream,
+    json_text,
+    spool,
+    stream_number,
+    write_json,
+)
 from hierlpr.exceptions import HierlprError, HierlprWarning
 
 if TYPE_CHECKING:
@@ -83,7 +90,7 @@ class LazyGroup(click.Group):
 def _as_click_error(error: Exception) -> Exception:
     """Return the error that a command ends with, which prints one message."""
     if isinstance(error, HierlprError):
-        return BadInput(_with_stream_names(str(error)))
+        return BadInput(str(error))
     expected = (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError)
     if isinstance(error, expected) or os.environ.get("HIERLPR_DEBUG"):
         return error
@@ -115,20 +122,9 @@ def _show_warning(
     line: str | None = None,
 ) -> None:
     if issubclass(category, HierlprWarning):
-        text = _with_stream_names(str(message))
-        click.echo(f"{colored('Warning:', 'yellow')} {text}", err=True)
+        click.echo(f"{colored('Warning:', 'yellow')} {message}", err=True)
     elif os.environ.get("HIERLPR_DEBUG"):
         click.echo(f"{filename}:{lineno}: {category.__name__}: {message}", err=True)
-
-
-_streams: dict[str, str] = {}  # temporary files that stand for streams, and the names of these
-
-
-def _with_stream_names(text: str) -> str:
-    """Replace the names of temporary files by those of the streams they stand for."""
-    for file, name in _streams.items():
-        text = text.replace(file, name)
-    return text
 
 
 class _LogHandler(logging.Handler):
@@ -150,7 +146,8 @@ class Shell:
         self.quiet = quiet
         self._start = self._shown = time.perf_counter()
         self._width = 0  # of the progress line on the terminal
-        _streams.clear()
+        self._outputs: list[tuple[str, int]] = []  # files whose content goes to streams at the end
+        SPOOLED.clear()
         _logger.setLevel(logging.WARNING if quiet else logging.INFO)
 
     def _clear(self) -> None:
@@ -162,12 +159,12 @@ class Shell:
         """Print a message to stderr, unless quiet."""
         if not self.quiet:
             self._clear()
-            click.echo(_with_stream_names(text), err=True)
+            click.echo(text, err=True)
 
     def warn(self, text: str) -> None:
         """Print a warning to stderr."""
         self._clear()
-        click.echo(f"{colored('Warning:', 'yellow')} {_with_stream_names(text)}", err=True)
+        click.echo(f"{colored('Warning:', 'yellow')} {text}", err=True)
 
     def read(self, report: ReadReport) -> None:
         """Print what a reader found; data that were left out are warnings."""
@@ -180,33 +177,39 @@ class Shell:
             self.warn(note)
 
     def input_file(self, path: Any) -> Any:
-        """Return the path of a regular file; stdin (-) and pipes are copied to a temporary one."""
+        """Return the path of an input; stdin (-) and pipes are copied to temporary files first."""
         if path is None or (path != "-" and not _is_pipe(path)):
             return path
-        if path == "-" and "stdin" in _streams.values():
+        name = "/dev/stdin" if path == "-" else path
+        if name in SPOOLED:
             raise click.UsageError("only one file can come from stdin (-).")
         if path == "-" and sys.stdin is None:
             raise click.UsageError("stdin (-) is closed.")
-        name = "stdin" if path == "-" else path
-        file = self.temporary_file(os.path.basename(name), name)
-        with click.open_file(path, "rb") as stream, open(file, "wb") as part:
-            shutil.copyfileobj(stream, part)
-        return file
+        with click.open_file(path, "rb") as stream:
+            spool(name, stream, _temporary_folder())
+        return name
 
-    def temporary_file(self, filename: str, name: str) -> str:
-        """Return a path in a new private directory; messages call the file `name`."""
-        made = tempfile.TemporaryDirectory(prefix="hierlpr-")
-        file = os.path.join(click.get_current_context().with_resource(made), filename)
-        _streams[file] = name
+    def output_file(self, path: Any, ending: str = "") -> Any:
+        """Return the path of a file to write; that of a stream (-) is copied to it at the end."""
+        number = STDOUT if path == "-" else None if path is None else stream_number(path)
+        if number is None:
+            return path
+        file = os.path.join(_temporary_folder(), f"output{ending}")
+        self._outputs.append((file, number))
         return file
 
     def result(self, text: str) -> None:
-        """Print data to stdout."""
+        """Print text to stdout, or to stderr if an output goes to stdout."""
         self._clear()
-        click.echo(text)
+        if any(number == STDOUT for _, number in self._outputs):
+            self.say(text)
+        else:
+            click.echo(text)
 
     def close(self, text: str) -> None:
-        """Print the closing line with the duration."""
+        """Write the outputs that go to streams, and print the closing line with the duration."""
+        for file, number in self._outputs:
+            copy_to_stream(file, number)
         verb, space, rest = text.partition(" ")
         took = f"({time.perf_counter() - self._start:.2f} s)"
         self.say(f"{colored(verb, 'green')}{space}{rest} {took}")
@@ -238,6 +241,12 @@ def _is_pipe(path: Any) -> bool:
         return stat.S_ISFIFO(os.stat(path).st_mode)
     except (OSError, ValueError):
         return False
+
+
+def _temporary_folder() -> str:
+    """Return a new private folder, which is removed when the command ends."""
+    folder = tempfile.TemporaryDirectory(prefix="hierlpr-")
+    return click.get_current_context().with_resource(folder)
 
 
 def put_json(out: str | None, data: Any) -> None:

@@ -30,6 +30,8 @@ def collect_labels(labels: Iterable[str] | None) -> tuple[list[str], dict[str, i
     index: dict[str, int] = {}
     if isinstance(labels, str):
         raise HierarchyError(f"labels must be a list of names, got the single string {labels!r}.")
+    if labels is not None and not isinstance(labels, Iterable):
+        raise HierarchyError(f"labels must be a list of names, got {type(labels).__name__}.")
     for name in labels if labels is not None else ():
         _check_name(name)
         if name in index:
@@ -47,6 +49,11 @@ def collect_edges(
     edges: Iterable[tuple[str, str]], names: list[str], index: dict[str, int]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return parent and child of every edge as indices; new names are added to both arguments."""
+    if not isinstance(edges, Iterable):
+        raise HierarchyError(
+            f"edges must be a list of pairs (parent, child), got {type(edges).__name__}.\n"
+            "Hint: read_hierarchy reads files; Hierarchy.from_parents takes {child: parent}."
+        )
     ends: tuple[list[int], list[int]] = ([], [])
     for place, edge in enumerate(edges):
         if isinstance(edge, str) or not hasattr(edge, "__len__") or len(edge) != 2:
@@ -72,6 +79,10 @@ def edges_of_paths(paths: Iterable[str], sep: str) -> tuple[list[tuple[str, str]
     """Return the edges and labels of paths; a label is named by its whole path."""
     if not sep:
         raise HierarchyError("sep must not be empty.")
+    if isinstance(paths, str) or not isinstance(paths, Iterable):
+        raise HierarchyError(
+            f"paths must be a list such as ['A/B', 'A/C'], got {type(paths).__name__}."
+        )
     labels: dict[str, None] = {}
     edges: list[tuple[str, str]] = []
     n_characters = 0

@@ -124,6 +124,12 @@ class Hierarchy:
         >>> Hierarchy.from_parents({"B": "A", "C": ["A", "D"], "E": None}).roots
         ('E', 'A', 'D')
         """
+        if not isinstance(parents, Mapping):
+            kind = type(parents).__name__
+            raise HierarchyError(
+                f"parents must map each label to its parents, got {kind}.\n"
+                "Hint: {child: parent}; Hierarchy takes (parent, child) edges."
+            )
         edges: list[tuple[Any, str]] = []
         for child, given in parents.items():
             several = () if given is None else given
@@ -149,6 +155,11 @@ class Hierarchy:
 
         A text attribute ``name`` of a node becomes the label's name.
         """
+        if not hasattr(graph, "is_directed"):
+            raise HierarchyError(
+                f"graph must be a networkx graph, got {type(graph).__name__}.\n"
+                "Hint: Hierarchy takes (parent, child) edges."
+            )
         if not graph.is_directed():
             raise HierarchyError(
                 "The networkx graph is undirected.\nHint: use a DiGraph, parent -> child."

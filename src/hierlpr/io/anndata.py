@@ -12,6 +12,7 @@ from scipy import sparse
 
 from hierlpr._utils import AnyPath, require
 from hierlpr._utils.checks import quote_names
+from hierlpr._utils.files import file_of
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.lineages import Collector, Float, Index, Predictions, quote
 from hierlpr.io.reading import file_error
@@ -24,7 +25,7 @@ def is_anndata(source: Any) -> bool:
     if not isinstance(source, str | os.PathLike):
         return True
     try:
-        with open(source, "rb") as stream:
+        with open(file_of(source), "rb") as stream:
             return stream.read(len(HDF5)) == HDF5
     except OSError:
         return False  # the reader reports what is wrong
@@ -39,11 +40,35 @@ def open_anndata(source: Any) -> tuple[AnyPath, Any]:
         return "the AnnData object", source
     require("anndata", extra="anndata", what="Reading .h5ad")
     import anndata
+    import h5py
 
+    path = file_of(source)
     try:
-        return source, anndata.read_h5ad(source, backed="r")  # X stays on disk
+        with h5py.File(path, "r") as opened:
+            foreign = _foreign_link(opened, set())
+        if foreign is None:
+            return source, anndata.read_h5ad(path, backed="r")  # X stays on disk
     except Exception as error:  # whatever a damaged file makes HDF5 and anndata raise
         raise file_error(source, "", f"not a readable .h5ad file ({quote(error)}).") from None
+    text, hint = f"{quote(foreign)} is a link to another file.", "copy the data into one file."
+    raise file_error(source, "", text, hint)
+
+
+def _foreign_link(group: Any, visited: set[Any]) -> str | None:
+    """Return the name of an item whose data are in another file: opening it would open that one."""
+    from h5py import Dataset, ExternalLink, Group, h5o
+
+    for key in group:
+        if isinstance(group.get(key, getlink=True), ExternalLink):
+            return f"{group.name.rstrip('/')}/{key}"
+        item = group.get(key)
+        if isinstance(item, Dataset) and (item.external or item.is_virtual):
+            return str(item.name)
+        if isinstance(item, Group) and (address := h5o.get_info(item.id).addr) not in visited:
+            visited.add(address)  # hard links can form cycles
+            if (name := _foreign_link(item, visited)) is not None:
+                return name
+    return None
 
 
 def read_anndata(

@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 
 from hierlpr._utils import AnyPath
 from hierlpr._utils.checks import nearest, quote_names
+from hierlpr._utils.files import file_of
 from hierlpr.exceptions import FileError, HierlprError, Note
 from hierlpr.hierarchy import Hierarchy
 
@@ -142,8 +143,8 @@ def ending(path: AnyPath) -> str:
 def open_bytes(path: str) -> Any:
     """Open a file for reading bytes."""
     try:
-        if not Path(path).is_fifo():
-            return open(path, "rb")
+        if not Path(file_of(path)).is_fifo():
+            return open(file_of(path), "rb")
     except FileNotFoundError:
         raise file_error(path, "", "there is no such file.") from None
     except (OSError, ValueError) as error:
@@ -261,9 +262,13 @@ def is_parquet(path: str) -> bool:
 @contextmanager
 def open_parquet(path: str) -> Iterator[pq.ParquetFile]:
     """Open a Parquet file; what is wrong in it, now or later, raises a `FileError`."""
-    stream = open_bytes(path)
+    open_bytes(path).close()  # says what is wrong with the path
     try:
-        with stream, pq.ParquetFile(path, pre_buffer=False) as opened:
+        # Arrow takes a path as UTF-8, whatever the locale; bytes stay as they are.
+        with (
+            pa.OSFile(os.fsencode(file_of(path))) as stream,
+            pq.ParquetFile(stream, pre_buffer=False) as opened,
+        ):
             yield opened
     except HierlprError:
         raise

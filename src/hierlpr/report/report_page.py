@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from hierlpr._utils import require
 from hierlpr._utils.checks import check_count
+from hierlpr._utils.files import check_page_name
 from hierlpr.cutoff.decisions import REASONS, parts_of
 from hierlpr.cutoff.outcome import precision_of
 from hierlpr.cutoff.sets import SET_WORDS
@@ -131,6 +132,7 @@ def write_report(
     (1000, 0)
     """
     require("jinja2", "matplotlib", extra="report", what="A report")
+    check_page_name(path)
     if not isinstance(model, HierLPR):  # a classifier: features become scores
         model, scores = model.model_, model.score_table(scores)
     options = {"max_samples": max_samples, "sample_weight": sample_weight}
