@@ -148,7 +148,6 @@ def test_ranking_gain_is_that_of_block_scores_and_its_error_that_of_resampling()
     h = Hierarchy([("A", "B"), ("A", "C"), ("C", "D")])
     evidence = random_evidence(rng, n_samples=400)
     weights = [np.tile([0.8, share, 0.1], (4, 1)) for share in (0.1, 0.3)]
-    parent = np.array([-1, 0, 0, 2], dtype=np.int32)
 
     def probabilities(chosen):
         fold = fold_of(evidence)
@@ -165,15 +164,13 @@ def test_ranking_gain_is_that_of_block_scores_and_its_error_that_of_resampling()
             truth[rows], before[rows]
         )
 
-    found, error = ranking_gain(evidence, weights, h.order, parent)
+    found, error = ranking_gain(evidence, weights, h)
     assert found == pytest.approx(gain(np.arange(400)), abs=2e-3)  # ties apart
     resampled = [gain(rng.integers(0, 400, 400)) for _ in range(100)]
     assert error == pytest.approx(np.std(resampled), rel=0.3)
     weighted = evidence._replace(weight=np.tile(rng.integers(0, 3, 400) * 1.0, (4, 1)))
     rows = np.repeat(np.arange(400), weighted.weight[0].astype(int))
-    assert ranking_gain(weighted, weights, h.order, parent)[0] == pytest.approx(
-        gain(rows), abs=4e-3
-    )
+    assert ranking_gain(weighted, weights, h)[0] == pytest.approx(gain(rows), abs=4e-3)
 
 
 def test_a_posterior_that_ranks_worse_is_not_used():

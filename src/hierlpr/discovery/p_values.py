@@ -24,6 +24,7 @@ from scipy.special import expit, ndtri
 from hierlpr._utils.checks import check_real_array, quote_names
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
+from hierlpr.hierarchy.graph import rarest_parents
 from hierlpr.joint.posterior import posteriors
 from hierlpr.joint.prior import LabelPrior
 
@@ -217,10 +218,8 @@ def _update(
     weight = posterior * tested
     shift = (weight @ mean + SHIFT_WEIGHT * SHIFT_GUESS) / (weight.sum() + SHIFT_WEIGHT)
     h = hierarchy
-    rarest = np.ones(h.n_labels)
-    child = np.repeat(np.arange(h.n_labels), np.diff(h.parent_ptr))
-    np.minimum.at(rarest, child, posterior[h.order][h.parent_idx])
-    possible = rarest[h.position]
+    rarest = rarest_parents(h, posterior)
+    possible = np.where(rarest >= 0, posterior[h.order[rarest]], 1.0)[h.position]
     shares = []
     for group in (is_root, ~is_root):
         found = posterior[group].sum() + SHARE_WEIGHT * SHARE_GUESS

@@ -218,6 +218,21 @@ def reach(start: int, ptr: Index, idx: Index) -> list[int]:
     return sorted(seen)
 
 
+def rarest_parents(hierarchy: Hierarchy, prevalence: NDArray[np.float64]) -> Index:
+    """Return the number of the rarest parent of each number, -1 for roots.
+
+    `prevalence` is in the order of ``hierarchy.labels``. Equally rare parents: the smaller number.
+    """
+    h = hierarchy
+    n_parents = np.diff(h.parent_ptr)
+    child = np.repeat(np.arange(h.n_labels), n_parents)
+    keys = (h.parent_idx, prevalence[h.order][h.parent_idx], child)  # the last one decides first
+    by_rarity = h.parent_idx[np.lexsort(keys)]
+    rarest = np.full(h.n_labels, -1, dtype=np.int32)
+    rarest[n_parents > 0] = by_rarity[h.parent_ptr[:-1][n_parents > 0]]
+    return rarest
+
+
 def edges_among(kept: Index, parent_ptr: Index, parent_idx: Index) -> list[tuple[int, int]]:
     """Return the edges (parent, child) among some numbers, passing through all others.
 

@@ -18,7 +18,7 @@ from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.matrices import close_rows
 from hierlpr.joint.held_out import CACHED_VALUES, CrossFitting
-from hierlpr.joint.posterior import LPR_EDGE, is_exact, main_forest, posteriors
+from hierlpr.joint.posterior import LPR_EDGE, is_exact, posteriors
 from hierlpr.joint.prior import LabelPrior, fit_prior
 from hierlpr.joint.tempering import (
     PLAIN,
@@ -251,8 +251,7 @@ def fit_joint(
     rise = rise_error = 0.0
     if chosen != "none":
         weights = [PLAIN + share * (fitted[chosen] - PLAIN) for fitted in judged]
-        parent = main_forest(prior, hierarchy)[0]
-        rise, rise_error = ranking_gain(everyone, weights, hierarchy.order, parent)
+        rise, rise_error = ranking_gain(everyone, weights, hierarchy, threads)
         if rise < -RANKING_MARGIN * rise_error:  # a better log-loss, but a worse ranking
             chosen, share, gain = "none", 1.0, 0.0
     if chosen in ("none", "exact"):

@@ -13,6 +13,7 @@ from heapq import heapify, heappop, heappush
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from hierlpr._kernels._jit import row_chunks, run_chunks, threads_for
@@ -26,6 +27,7 @@ from hierlpr._kernels.joint import (
 )
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
+from hierlpr.hierarchy.graph import rarest_parents
 from hierlpr.joint.prior import LabelPrior
 
 Float = NDArray[np.float64]
@@ -155,17 +157,9 @@ def main_forest(prior: LabelPrior, hierarchy: Hierarchy) -> tuple[NDArray[np.int
     forests of the hierarchy's edges this is the nearest one (Chow and Liu, 1968).
     """
     h = hierarchy
-    prevalence = prior.prevalence[h.order]
-    parent = np.full(h.n_labels, -1, dtype=np.int32)
-    on = prior.conditional[h.order]
-    n_parents = np.diff(h.parent_ptr)
-    if h.is_forest:
-        parent[n_parents > 0] = h.parent_idx
-        return parent, on
-    child = np.repeat(np.arange(h.n_labels), n_parents)
-    by_rarity = h.parent_idx[np.lexsort((prevalence[h.parent_idx], child))]
-    parent[n_parents > 0] = by_rarity[h.parent_ptr[:-1][n_parents > 0]]
-    several = np.flatnonzero(n_parents > 1)
+    prevalence, on = prior.prevalence[h.order], prior.conditional[h.order]
+    parent = rarest_parents(h, prior.prevalence)
+    several = np.flatnonzero(np.diff(h.parent_ptr) > 1)
     # P(label | one parent) is at most P(label | all of them).
     share = prevalence[several] / prevalence[parent[several]]
     on[several] = np.minimum(on[several], share)
@@ -173,17 +167,12 @@ def main_forest(prior: LabelPrior, hierarchy: Hierarchy) -> tuple[NDArray[np.int
 
 
 def joint_posterior(log_evidence: Float, conditional: Float, hierarchy: Hierarchy) -> Float:
-    r"""Return P(label | all scores of its sample) on a forest, by one pass up and one down.
-
-    With evidence :math:`r_k = f_1(s_k) / f_0(s_k)` and :math:`c_k = P(Q_k | Q_{parent})`:
-    up, :math:`U_k = r_k \prod_{j\ \mathrm{child}} (c_j U_j + 1 - c_j)`; down,
-    :math:`P_k = P_{parent}\, c_k U_k / (c_k U_k + 1 - c_k)`. Computed in logs, so that long
-    chains neither overflow nor underflow.
+    r"""Return P(label | all scores of its sample) on a forest, from likelihood ratios.
 
     Parameters
     ----------
     log_evidence : ndarray of shape (n_samples, n_labels)
-        :math:`\log r_k`.
+        :math:`\log r_k`, of the densities of a score with and without the label.
     conditional : ndarray of shape (n_labels,)
     hierarchy : Hierarchy
         A forest.
@@ -199,24 +188,10 @@ def joint_posterior(log_evidence: Float, conditional: Float, hierarchy: Hierarch
     """
     if not hierarchy.is_forest:
         raise DataError("The exact pass up and down needs a forest, but the hierarchy is a DAG.")
-    h = hierarchy
-    parent = np.full(h.n_labels, -1, dtype=np.intp)
-    has_parent = np.diff(h.parent_ptr) > 0
-    parent[has_parent] = h.parent_idx
-    with np.errstate(divide="ignore"):  # conditional probabilities of 0 and 1 are allowed
-        log_on, log_off = np.log(conditional[h.order]), np.log1p(-conditional[h.order])
-    up = np.ascontiguousarray(log_evidence[:, h.order].T)
-    log_share = np.empty_like(up)  # log of c U / (c U + 1 - c)
-    for k in range(h.n_labels - 1, -1, -1):
-        message = np.logaddexp(log_on[k] + up[k], log_off[k])
-        log_share[k] = log_on[k] + up[k] - message
-        if parent[k] >= 0:
-            up[parent[k]] += message
-    for k in range(h.n_labels):
-        if parent[k] >= 0:
-            log_share[k] += log_share[parent[k]]
-    posterior: Float = np.exp(np.minimum(log_share, 0.0)).T[:, h.position]
-    return posterior
+    # Any prevalence will do: it cancels in the likelihood ratios.
+    share = np.clip(conditional, LPR_EDGE, 1.0 - LPR_EDGE)
+    prior = LabelPrior(np.full(hierarchy.n_labels, 0.5), share)
+    return posteriors(scipy.special.expit(log_evidence), prior, hierarchy)[0]
 
 
 # -- junction trees -------------------------------------------------------------------------------

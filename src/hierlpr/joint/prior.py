@@ -24,6 +24,7 @@ from hierlpr.data.partial_truth import (
 )
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
+from hierlpr.hierarchy.graph import rarest_parents
 from hierlpr.hierarchy.matrices import UpperSet
 
 Float = NDArray[np.float64]
@@ -67,12 +68,12 @@ class LabelPrior:
         A label whose parents have changed gets the ratio of its prevalence to that of its rarest
         parent.
         """
-        conditional = self.conditional.copy()
-        for k, label in enumerate(hierarchy.labels):
-            parents = hierarchy.parents(label)
-            if label in former and set(parents) == set(former.parents(label)):
+        h, conditional = hierarchy, self.conditional.copy()
+        rarest = rarest_parents(h, self.prevalence)[h.position]
+        for k, label in enumerate(h.labels):
+            if label in former and set(h.parents(label)) == set(former.parents(label)):
                 continue
-            above = min((self.prevalence[hierarchy.index(p)] for p in parents), default=1.0)
+            above = self.prevalence[h.order[rarest[k]]] if rarest[k] >= 0 else 1.0
             conditional[k] = min(self.prevalence[k] / above, 1.0 - 1e-6)
         return LabelPrior(self.prevalence, conditional)
 

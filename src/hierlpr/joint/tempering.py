@@ -12,9 +12,10 @@ import scipy
 from numpy.typing import NDArray
 
 from hierlpr._kernels._jit import even_chunks, run_chunks
-from hierlpr._kernels.forest_blocks import forest_blocks
 from hierlpr._kernels.joint import Cells, HeldOutEvidence, fit_weights, gather_cells
 from hierlpr.hierarchy import Hierarchy
+from hierlpr.metrics.influence import au_prc_influence
+from hierlpr.ranking.blocks import consistent_scores
 
 Float = NDArray[np.float64]
 
@@ -33,9 +34,6 @@ PER_UNIT = 4
 N_UNITS = 40
 _LABELS = 32  # merged into cells at a time
 _CACHED_VALUES = 2**13  # pairs whose log-losses are computed at a time
-
-GRID = 2.0**30  # steps of probabilities in block scores, so that equal means are equal
-N_STEPS = 2**14  # of block scores in a ranking that is judged
 
 # Standard errors by which a candidate must beat the LPRs to be used at all, and to be used in full;
 # chosen in experiments/joint/small_n.py.
@@ -161,62 +159,25 @@ def part_of_the_way(tempering: Tempering, share: float) -> Tempering:
 
 
 def ranking_gain(
-    evidence: HeldOutEvidence,
-    weights: Sequence[Float],
-    order: NDArray[np.integer],
-    parent: NDArray[np.int32],
+    evidence: HeldOutEvidence, weights: Sequence[Float], hierarchy: Hierarchy, n_jobs: int = 1
 ) -> tuple[float, float]:
     """Return the gain in AU(PRC) over the LPRs on held-out samples, and its standard error.
 
-    The samples of fold f are ranked by their block scores with ``weights[f]``, on the forest that
-    `parent` describes in the topological `order` of the labels.
+    The samples of fold f are ranked by their block scores with ``weights[f]``.
     """
+    n_samples = int(evidence.fold_ptr[len(weights)])
+    truth = evidence.truth[:, :n_samples].T
+    counted: Any = evidence.weight[:, :n_samples].T if evidence.weight.size else 1.0
     found = []
-    for candidate in (np.tile(PLAIN, (len(weights), order.size, 1)), weights):
-        step = np.empty((int(evidence.fold_ptr[len(weights)]), order.size), np.int64)
+    for candidate in (np.tile(PLAIN, (len(weights), hierarchy.n_labels, 1)), weights):
+        score = np.empty(truth.shape)
         for fold, each in enumerate(candidate):
-            first, last = evidence.fold_ptr[fold : fold + 2]
-            n_samples = max(1, _CACHED_VALUES // order.size)
-            for start in range(first, last, n_samples):
-                at = slice(start, min(start + n_samples, last))
-                log_odds = tempered_log_odds(evidence, each, at, fold)[order].T
-                step[at] = _block_scores(1.0 / (1.0 + np.exp(-log_odds)), parent) * N_STEPS
-        truth = evidence.truth[order, : len(step)].T
-        counted = evidence.weight[order, : len(step)].T if evidence.weight.size else np.ones(1)
-        found.append(_average_precision(N_STEPS - step, truth, counted))
-    (before, effect_before), (after, effect_after) = found
-    return after - before, float(np.sqrt(((effect_after - effect_before) ** 2).sum()))
-
-
-def _block_scores(p: Float, parent: NDArray[np.int32]) -> Float:
-    """Return block scores of probabilities in topological order."""
-    value, mean = np.rint(p * GRID).ravel(), np.empty(p.size)
-    next_node, n_nodes = np.empty((2, p.size), np.int32)
-    rows = np.arange(0, p.size + 1, p.shape[1])
-    forest_blocks(value, rows, parent, True, next_node, n_nodes, mean)
-    return mean.reshape(p.shape) / GRID
-
-
-def _average_precision(
-    step: NDArray[np.int64], truth: NDArray[np.bool_], counted: Float
-) -> tuple[float, Float]:
-    r"""Return AU(PRC) of samples x labels ranked by `step`, and its derivative by sample weights.
-
-    With positives :math:`y_j`, precision :math:`P_j` and weight :math:`N_j` of all instances up to
-    step j, it is :math:`\sum_j y_j P_j / \sum_j y_j`. An instance at step k moves :math:`P_j` for
-    :math:`j \ge k` by :math:`(y_k - P_j) / N_j`; the derivatives add up to no gain at all, and
-    their sum of squares is the variance (infinitesimal jackknife).
-    """
-    weight = np.broadcast_to(counted, truth.shape)
-    held = weight * truth
-    positive, total = (np.bincount(step.ravel(), x.ravel(), N_STEPS + 1) for x in (held, weight))
-    n_all, n_positive = np.maximum(np.cumsum(total), 1e-12), max(float(held.sum()), 1e-12)
-    precision = np.cumsum(positive) / n_all
-    area = float((positive * precision).sum()) / n_positive
-    below = np.cumsum((positive / n_all)[::-1])[::-1]
-    below_precision = np.cumsum((positive * precision / n_all)[::-1])[::-1]
-    effect = held * (precision + below - area)[step] - weight * below_precision[step]
-    return area, effect.sum(axis=1) / n_positive
+            at = slice(*evidence.fold_ptr[fold : fold + 2])
+            p = scipy.special.expit(tempered_log_odds(evidence, each, at, fold).T)
+            score[at] = consistent_scores(p, hierarchy, n_jobs=n_jobs)
+        found.append(au_prc_influence(truth, score, counted))
+    (before, influence_before), (after, influence_after) = found
+    return after - before, float(np.linalg.norm(influence_after - influence_before))
 
 
 def tempered_log_odds(evidence: HeldOutEvidence, weights: Float, at: slice, fold: Any) -> Float:

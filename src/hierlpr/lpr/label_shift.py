@@ -17,6 +17,7 @@ import scipy
 from numpy.typing import NDArray
 
 from hierlpr.hierarchy import Hierarchy
+from hierlpr.hierarchy.graph import rarest_parents
 from hierlpr.lpr.fitting import LPRModel
 from hierlpr.lpr.training import Float
 
@@ -172,12 +173,11 @@ class RarestParentForest(NamedTuple):
     @classmethod
     def of(cls, base: Float, h: Hierarchy) -> RarestParentForest:
         """Build the forest from the prevalences `base`."""
-        parent, depth = np.full(h.n_labels, -1, dtype=np.intp), np.zeros(h.n_labels, dtype=np.intp)
-        for number in range(h.n_labels):
-            above = h.order[h.parent_idx[h.parent_ptr[number] : h.parent_ptr[number + 1]]]
-            if above.size:
-                k, rarest = h.order[number], above[np.lexsort((above, base[above]))[0]]
-                parent[k], depth[k] = rarest, depth[rarest] + 1
+        rarest, depth = rarest_parents(h, base), np.zeros(h.n_labels, dtype=np.intp)
+        for number in np.flatnonzero(rarest >= 0):
+            depth[number] = depth[rarest[number]] + 1
+        parent = np.where(rarest >= 0, h.order[rarest], -1)[h.position].astype(np.intp)
+        depth = depth[h.position]
         share = np.clip(base / np.where(parent >= 0, base[parent], 1.0), EDGE, 1.0 - EDGE)
         depths = [np.flatnonzero(depth == d) for d in range(int(depth.max(initial=0)) + 1)]
         return cls(parent, np.log(share), np.log1p(-share), depths, scipy.special.logit(base))

@@ -29,6 +29,7 @@ from hierlpr.data.partial_truth import AnyTruth, PartialTruth, align_truth, impl
 from hierlpr.data.tables import Table, align_labels, draw_samples
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
+from hierlpr.hierarchy.graph import rarest_parents
 from hierlpr.io.hierarchies import as_hierarchy
 from hierlpr.joint import JointModel, LabelPrior, fit_joint, learn_depth_weights
 from hierlpr.lpr import ImpliedLPR, LPRCurves, LPRModel, fit_known, fit_listed, own_lpr
@@ -354,17 +355,13 @@ def _shifted_joint(joint: JointModel, drift: Drift, shift: Float) -> JointModel:
     """Return the joint model with shifted prevalences and conditional probabilities."""
     h, prior = joint.hierarchy, joint.prior
     prevalence = expit(logit(prior.prevalence) + shift)
-    conditional = prevalence.copy()
-    for k, label in enumerate(h.labels):
-        parents = [h.index(p) for p in h.parents(label)]
-        if not parents:
-            continue
-        # P(label | all its parents) moves as its share in the rarest parent does.
-        rarest = min(parents, key=lambda p: (drift.prevalence[p], p))
-        before, after = (
-            min(max(rate[k] / rate[rarest], 1e-9), 1.0 - 1e-9)
-            for rate in (drift.prevalence, drift.expected)
-        )
-        conditional[k] = expit(logit(prior.conditional[k]) + logit(after) - logit(before))
+    # P(label | all its parents) moves as its share in the rarest parent does.
+    rarest = rarest_parents(h, drift.prevalence)[h.position]
+    before, after = (
+        np.clip(rate / rate[h.order[rarest]], 1e-9, 1.0 - 1e-9)
+        for rate in (drift.prevalence, drift.expected)
+    )
+    moved = expit(logit(prior.conditional) + logit(after) - logit(before))
+    conditional = np.where(rarest >= 0, moved, prevalence)
     inside = (np.clip(x, 1e-12, 1.0 - 1e-12) for x in (prevalence, conditional))
     return replace(joint, prior=LabelPrior(*inside))
