@@ -29,7 +29,7 @@ def test_integers_beyond_floats(check, value):
         ([1.0, -1.0, 1.0], r"from 0 to 1e\+100.*got -1.0 for sample 1"),
         ([1.0, np.nan, 1.0], r"from 0.*got nan for sample 1"),
         ([1.0, 1.0, 1e101], r"from 0.*got 1e\+101 for sample 2"),
-        ([0.0, 0.0, 0.0], r"all are 0"),
+        ([0.0, 0.0, 0.0], r"all are zero"),
         ([1.0, 1.0], r"shape \(2,\), expected \(3,\)"),
         ([[1.0, 1.0, 1.0]], r"shape \(1, 3\), expected \(3,\)"),
         (["a", "b", "c"], r"sample_weight"),

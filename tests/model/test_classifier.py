@@ -175,7 +175,7 @@ def test_wrong_data(data):
     classifier = HierarchicalClassifier(LogisticRegression(), TREE, fdr=0.1)
     with pytest.raises(DataError, match="X has 10 samples, truth 900"):
         classifier.fit(x[:10], truth)
-    with pytest.raises(DataError, match="too few for 5 folds"):
+    with pytest.raises(DataError, match="Too few training samples for 5 folds"):
         classifier.fit(x[:6], truth[:6])
 
 

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 import sklearn
 from scipy import sparse
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -15,7 +16,7 @@ from hierlpr import Hierarchy, HierlprWarning, simulate
 from hierlpr.exceptions import DataError, UnreachableWarning
 from hierlpr.lpr import fit_known
 from hierlpr.metrics import au_prc_score, hit_curve, precision_recall_curve
-from hierlpr.model import HierLPR
+from hierlpr.model import HierarchicalClassifier, HierLPR
 from hierlpr.ranking.blocks import consistent_scores
 
 
@@ -68,6 +69,55 @@ EXPECTED_FAILURES = {
 @pytest.mark.filterwarnings("ignore:The AUC of")  # some checks have reversed scores
 @parametrize_with_checks([Checked()], expected_failed_checks=lambda _: EXPECTED_FAILURES)
 def test_scikit_learn_estimator_checks(estimator, check):
+    check(estimator)
+
+
+# As scikit-learn runs them, the checks give one target column, with classes as numbers. No labels
+# of several score columns, and no 0/1 truth, can be read from that.
+ONE_COLUMN = """
+check_all_zero_sample_weights_error check_dict_unchanged check_dont_overwrite_parameters
+check_dtype_object check_estimator_sparse_array check_estimator_sparse_matrix
+check_estimator_sparse_tag check_estimators_dtypes check_estimators_fit_returns_self
+check_estimators_nan_inf check_estimators_overwrite_params check_estimators_pickle
+check_f_contiguous_array_estimator check_fit2d_1feature check_fit2d_1sample
+check_fit2d_predict1d check_fit_check_is_fitted check_fit_idempotent check_fit_score_takes_y
+check_methods_sample_order_invariance check_methods_subset_invariance check_n_features_in
+check_n_features_in_after_fitting check_pipeline_consistency
+check_positive_only_tag_during_fit check_readonly_memmap_input
+check_sample_weight_equivalence_on_dense_data check_sample_weight_equivalence_on_sparse_data
+check_sample_weights_list check_sample_weights_not_an_array
+check_sample_weights_not_overwritten check_sample_weights_pandas_series
+check_sample_weights_shape check_transformer_data_not_an_array check_transformer_general
+check_transformer_preserve_dtypes
+"""
+ONE_COLUMN_FAILURES = dict.fromkeys(
+    ONE_COLUMN.split(), "the check gives one target column for several columns of scores"
+)
+CLASS_NUMBERS = """
+check_estimators_dtypes check_fit2d_1feature check_sample_weights_not_overwritten
+check_sample_weights_pandas_series check_sample_weights_shape
+check_sample_weights_not_an_array
+"""
+CLASS_NUMBERS_FAILURES = dict.fromkeys(
+    CLASS_NUMBERS.split(), "the check gives class numbers other than 0 and 1 as truth"
+)
+FOLDS = "folds are drawn by sample, so two copies of a sample are not one sample of weight 2"
+OF_CLASSIFIER = CLASS_NUMBERS_FAILURES | {
+    "check_sample_weight_equivalence_on_dense_data": FOLDS,
+    "check_sample_weight_equivalence_on_sparse_data": FOLDS,
+    "check_estimator_sparse_array": "the check wants one column from predict; ours: one per label",
+    "check_estimator_sparse_matrix": "the same",
+}
+
+
+@pytest.mark.filterwarnings("ignore:The AUC of")
+@parametrize_with_checks(
+    [HierLPR(), HierarchicalClassifier(LogisticRegression(), cv=2)],
+    expected_failed_checks=lambda x: (
+        ONE_COLUMN_FAILURES if isinstance(x, HierLPR) else OF_CLASSIFIER
+    ),
+)
+def test_scikit_learn_estimator_checks_with_their_own_targets(estimator, check):
     check(estimator)
 
 

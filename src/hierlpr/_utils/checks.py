@@ -223,7 +223,7 @@ def check_sample_weight(
             "Hint: 0 leaves a sample out."
         )
     if not found.any():
-        raise DataError(f"sample_weight {rule}; all are 0.")
+        raise DataError(f"sample_weight {rule}; all are zero.")
     if keep_equal:
         return found
     if found.max() < 1e-200:  # products would underflow, and only ratios matter

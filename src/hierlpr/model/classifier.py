@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import KFold
-from sklearn.utils import TargetTags, get_tags
+from sklearn.utils import ClassifierTags, TargetTags, get_tags
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
@@ -283,6 +283,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags = TargetTags(required=True, multi_output=True, single_output=False)
+        tags.classifier_tags = ClassifierTags(multi_class=False)  # each column is 0 or 1
         estimator = FirstStage() if isinstance(self.estimator, str) else self.estimator
         if hasattr(estimator, "__sklearn_tags__"):
             tags.input_tags = get_tags(estimator).input_tags
@@ -312,7 +313,11 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
             self.n_features_in_ = estimator.n_features_in_
             return np.asarray(estimator.oof_proba_)
         if len(y) < self.cv:
-            raise DataError(f"{len(y):,} training samples are too few for {self.cv} folds.")
+            raise DataError(
+                f"Too few training samples for {self.cv} folds: n_samples = {len(y):,}."
+            )
+        if len(getattr(x, "shape", ())) == 2:  # texts in a list have no number of features
+            self.n_features_in_ = int(x.shape[1])
         splitter = KFold(self.cv, shuffle=True, random_state=int(rng.integers(2**31)))
         folds, n_jobs = list(splitter.split(y)), self.n_jobs
         scores, self.estimators_ = cross_fitting.train(
@@ -350,6 +355,8 @@ def _indexable(x: Any) -> Any:
     """Return features whose rows can be taken: sparse matrices as CSR, others as they are."""
     if hasattr(x, "tocsr"):
         return x.tocsr()
+    if hasattr(x, "__array__") and not hasattr(x, "__len__"):
+        x = np.asarray(x)
     if isinstance(x, str) or not hasattr(x, "__len__") or getattr(x, "shape", None) == ():
         raise DataError(
             f"X must have one row per sample, got a {type(x).__name__}."

@@ -10,7 +10,7 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils import TargetTags
+from sklearn.utils import ClassifierTags, TargetTags
 from sklearn.utils.validation import check_is_fitted
 
 from hierlpr._utils.checks import Matrix, check_fraction, check_sample_weight
@@ -392,6 +392,7 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags = TargetTags(required=True, multi_output=True, single_output=False)
+        tags.classifier_tags = ClassifierTags(multi_class=False)  # each column is 0 or 1
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = self.missing_scores == "allow"
         return tags
