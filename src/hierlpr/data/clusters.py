@@ -1,0 +1,166 @@
+"""Samples that belong together (of one patient, donor, camera): their ids, and signs of them.
+
+Rows of one cluster are alike, so they count as one observation, not as many. `cluster_numbers`
+reads the ids that a user gives. `cluster_note` looks for clusters that nobody mentioned.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from hierlpr._utils.checks import is_sparse
+from hierlpr.data import frames
+from hierlpr.data.tables import Table, match_rows
+from hierlpr.exceptions import DataError
+
+Index = NDArray[np.intp]
+
+# Names of columns and indexes that usually hold what samples have in common.
+CLUSTER_WORDS = frozenset((
+    "patient", "subject", "participant", "person", "individual", "donor", "animal", "family",
+    "batch", "plate", "station", "deployment", "camera", "site", "recording", "recorder",
+    "session", "burst", "sequence_id", "location",
+))  # fmt: skip
+
+MOST_SAMPLES = 4000  # compared for `cluster_note`
+FEWEST_CLUSTERS = 3
+N_SHUFFLES = 60
+CLEAR = 6.0  # standard deviations of the agreement if samples are shuffled among the clusters
+DESIGN_EFFECT = 1.25  # of clusters worth a warning: by how much they inflate a variance
+_SEPARATORS = re.compile(r"[^0-9A-Za-z]+")
+
+
+def cluster_numbers(clusters: Any, table: Table, *, name: str = "scores") -> Index | None:
+    """Return the number of the cluster of each sample, from 0; None if no two share one.
+
+    Ids of a series are matched with the samples by name, others by position.
+    """
+    if clusters is None:
+        return None
+    samples, backend = frames.row_names(clusters, "clusters")
+    if isinstance(clusters, Mapping):
+        samples, clusters = tuple(map(str, clusters)), list(clusters.values())
+    ids = _as_list(clusters)
+    if len(ids) != table.n_samples:
+        raise DataError(f"clusters has {len(ids):,} ids for {table.n_samples:,} samples.")
+    is_missing = np.array([_is_missing(x) for x in ids], dtype=bool)
+    if is_missing.any():
+        place = int(np.argmax(is_missing))
+        where = f"sample {samples[place]!r}" if samples else f"row {place}"
+        raise DataError(
+            f"clusters: {is_missing.sum():,} of {len(ids):,} ids are missing, the first of {where}."
+            "\nHint: give a sample that belongs to no other an id of its own."
+        )
+    _, number = np.unique(np.array([str(x) for x in ids], dtype=object), return_inverse=True)
+    number = number.reshape(-1).astype(np.intp)
+    if samples is not None and table.samples is not None:
+        column = Table(number[:, None].astype(np.float64), ("cluster",), samples, backend)
+        number = match_rows(column, table, name=name, what="clusters").values[:, 0].astype(np.intp)
+    return None if np.bincount(number).max(initial=0) <= 1 else number
+
+
+def _as_list(clusters: Any) -> list[Any]:
+    frame = frames.as_frame(clusters, "clusters", allow_series=True)
+    if frame is not None and hasattr(frame, "columns"):
+        if len(frame.columns) != 1:
+            raise DataError("clusters must have one column: the id of each sample's cluster.")
+        frame = frame[frame.columns[0]]
+    ids = frame.to_list() if frame is not None else np.asarray(clusters, dtype=object)
+    if not isinstance(ids, list) and ids.ndim != 1:
+        raise DataError(f"clusters must be one id per sample; got the shape {ids.shape}.")
+    return list(ids)
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or value != value or (isinstance(value, str) and not value.strip())
+
+
+# -- signs of clusters ------------------------------------------------------------------------
+
+
+def cluster_note(samples: Sequence[str] | None, truth: Any, labels: Iterable[str] = ()) -> str:
+    """Return how the names of samples suggest clusters, as text; empty if they do not.
+
+    The samples are grouped by the parts of their names (``pt012`` of ``pt012_visit3``). A grouping
+    is reported if samples of one group agree in their truth so much more than by chance that
+    treating them as independent would understate a variance by a fifth.
+
+    Notes
+    -----
+    With the centred truth :math:`z_i` of a sample, :math:`T = \\sum_g \\|\\sum_{i \\in g} z_i\\|^2`
+    is compared with its value if the samples are shuffled among the groups. Names that begin with a
+    label (``cat_001.jpg``) say what a sample is, not where it comes from, and are passed over.
+    """
+    if samples is None or len(samples) < 2 * FEWEST_CLUSTERS:
+        return ""
+    rng = np.random.default_rng(0)
+    rows = np.arange(len(samples))
+    if rows.size > MOST_SAMPLES:  # neighbours in the file, where samples of one cluster stand
+        start = int(rng.integers(rows.size - MOST_SAMPLES + 1))
+        rows = rows[start : start + MOST_SAMPLES]
+    matrix = truth[rows]
+    matrix = matrix.toarray() if is_sparse(matrix) else np.asarray(matrix)
+    centred = matrix.astype(np.float64)
+    centred = centred[:, centred.any(axis=0)]
+    centred -= centred.mean(axis=0)
+    label_names = {label.casefold() for label in labels}
+    best, note = DESIGN_EFFECT, ""
+    for group in _groupings([samples[i] for i in rows.tolist()]):
+        names, number, count = np.unique(group, return_inverse=True, return_counts=True)
+        # Few pairs in a group prove nothing, and one group is no group.
+        if not FEWEST_CLUSTERS <= names.size <= 0.8 * rows.size:
+            continue
+        if 2 * sum(str(x).casefold() in label_names for x in names) > names.size:
+            continue
+        effect, excess = _design_effect(centred, number.reshape(-1), rng)
+        if effect > best and excess > CLEAR:
+            best = effect
+            example = str(names[int(np.argmax(count))])
+            note = (
+                f"samples with the same part of their name, such as {example!r} "
+                f"({count.max():,} samples), agree in their truth far more than by chance"
+            )
+    return note
+
+
+def _groupings(names: list[str]) -> Iterator[NDArray[Any]]:
+    """Yield group names of the samples: by the first parts of their names, and by the last."""
+    parts = [[part for part in _SEPARATORS.split(name) if part] for name in names]
+    longest = max(map(len, parts), default=0)
+    for size in range(1, min(longest, 5)):
+        yield np.array(["_".join(x[:size]) for x in parts], dtype=object)
+    if longest > 1:
+        yield np.array([x[-1] if x else "" for x in parts], dtype=object)
+
+
+def _design_effect(
+    centred: NDArray[np.float64], number: Index, rng: np.random.Generator
+) -> tuple[float, float]:
+    """Return by how much a grouping inflates the variance of means, and how clear that is."""
+    n_groups = int(number.max()) + 1
+
+    def total(number: Index) -> float:
+        ones = np.ones(number.size)
+        members = sparse.csr_array((ones, (number, np.arange(number.size))), (n_groups, ones.size))
+        return float(np.square(members @ centred).sum())
+
+    expected = np.array([total(rng.permutation(number)) for _ in range(N_SHUFFLES)])
+    spread = float(expected.std()) or 1.0
+    alone = float(np.square(centred).sum()) or 1.0
+    observed = total(number)
+    return 1.0 + (observed - expected.mean()) / alone, (observed - expected.mean()) / spread
+
+
+def cluster_columns(names: Iterable[Any]) -> list[str]:
+    """Return the names of columns that usually identify clusters, such as ``patient_id``."""
+
+    def words(name: str) -> set[str]:
+        return set(_SEPARATORS.split(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).casefold()))
+
+    return [str(name) for name in names if words(str(name)) & CLUSTER_WORDS]
