@@ -85,7 +85,7 @@ def cutoff_for(
         positives = instances.positives / largest * scale
         instances = replace(instances, weight=share * scale, positives=positives)
         bound = 1.0 if max_weight is None else max_weight / largest * scale
-        profile = None if profile is None else profile.scaled(n_worth / instances.n_samples)
+        profile = None if profile is None else profile.scaled(n_worth / instances.n_units)
     known = instances.only_known()
     if known.score.size == 0:
         raise DataError(

@@ -22,6 +22,7 @@ STANDARD_ERRORS = 2.0
 N_LEVELS = 200
 # Levels with fewer calls than this among the samples of the profile are not tested.
 FEWEST_CALLS = 10
+MIDDLE_TARGET = 0.9  # at which the gains of clusters are compared with those of their samples
 _INSTANCES = 2**20  # processed at a time, in whole samples
 
 
@@ -36,7 +37,7 @@ class LevelProfile:
     calls and correct calls per sample, their mean squares and their mean product, with weights of
     mean 1. No sample of the profile has more calls than the last limit at any level.
     `implied_share` is that of :func:`hierlpr.data.partial_truth.implied_share`, None if all truth
-    was known.
+    was known. `clustering` is the mean square gain of clusters as a share of that of samples.
     """
 
     level: Float
@@ -44,6 +45,7 @@ class LevelProfile:
     moments: Float
     n_samples: int
     implied_share: float | None = None
+    clustering: float = 1.0
 
     @classmethod
     def of(cls, instances: Instances) -> LevelProfile:
@@ -57,16 +59,19 @@ class LevelProfile:
         >>> profile.calls.tolist(), profile.hits.tolist()
         ([[1.0, 1.0], [1.0, 2.0]], [[1.0, 1.0], [1.0, 1.95]])
         """
+        n_units = max(1, instances.n_units)
         if instances.weight is not None:
             weight = instances.weight / instances.weight.max()
-            instances = replace(instances, weight=weight / weight.mean())
+            instances = replace(instances, weight=weight * (n_units / weight.sum()))
         # A score of 0 is not stored in a CSR matrix and is called at no level.
         instances = instances.take(instances.score > 0.0)
         level, limit = _spaced_levels(instances.score), _spaced_limits(instances)
         moments = np.zeros((5, limit.size, level.size))
-        for part in _parts(instances):
-            moments += _moments(part, level, limit)
-        return cls(level, limit, moments / max(1, instances.n_samples), instances.n_samples)
+        size = instances.cluster_size()
+        for start, part in _parts(instances):
+            rows = slice(start, start + part.n_samples)
+            moments += _moments(part, level, limit, None if size is None else size[rows])
+        return cls(level, limit, moments / n_units, n_units, clustering=_clustering(instances))
 
     @property
     def calls(self) -> Float:
@@ -93,6 +98,11 @@ class LevelProfile:
         by_moment = np.array([factor] * 2 + [factor * factor] * 3)[:, None, None]
         return replace(self, moments=self.moments * by_moment)
 
+    def clustered(self) -> LevelProfile:
+        """Return the profile of clusters, whose gains vary less than those of their samples."""
+        by_moment = np.array([1.0] * 2 + [self.clustering] * 3)[:, None, None]
+        return replace(self, moments=self.moments * by_moment)
+
     def most_calls(self, level: float) -> int:
         """Return the smallest limit that no sample of the profile exceeds at `level`."""
         at = int(np.searchsorted(-self.level, -level, side="right")) - 1
@@ -102,8 +112,8 @@ class LevelProfile:
         return int(self.limit[int(np.argmax(calls == calls[-1]))])
 
 
-def _parts(instances: Instances) -> Iterator[Instances]:
-    """Split into parts of whole samples, to bound memory."""
+def _parts(instances: Instances) -> Iterator[tuple[int, Instances]]:
+    """Split into parts of whole samples, to bound memory; also return the first sample of each."""
     ptr = np.searchsorted(instances.sample, np.arange(instances.n_samples + 1))
     first = 0
     while first < instances.n_samples:
@@ -111,17 +121,30 @@ def _parts(instances: Instances) -> Iterator[Instances]:
         stop = min(max(stop, first + 1), instances.n_samples)
         part = instances.take(slice(ptr[first], ptr[stop]))
         weight = None if part.weight is None else part.weight[first:stop]
-        yield replace(part, sample=part.sample - first, n_samples=stop - first, weight=weight)
+        part = replace(part, sample=part.sample - first, n_samples=stop - first, weight=weight)
+        yield first, part
         first = stop
 
 
-def _moments(part: Instances, level: Float, limit: NDArray[np.int64]) -> Float:
+def _clustering(instances: Instances) -> float:
+    """Return the mean square gain of clusters as a share of that of samples, at a middle level."""
+    size = instances.cluster_size()
+    if size is None or instances.weight is None or not instances.truth.any():
+        return 1.0
+    called = instances.score >= np.median(instances.score[instances.truth])
+    gain = np.where(instances.truth, 1.0 - MIDDLE_TARGET, -MIDDLE_TARGET)[called]
+    gain = instances.weight * np.bincount(instances.sample[called], gain, instances.n_samples)
+    squares = np.square(instances.by_unit(gain)).sum(), float((gain * gain * size).sum())
+    return float(np.clip(squares[0] / squares[1], 0.01, 1.0)) if squares[1] > 0.0 else 1.0
+
+
+def _moments(part: Instances, level: Float, limit: NDArray[np.int64], size: Float | None) -> Float:
     """Sum calls, hits, their squares and product over samples, at each limit and level.
 
     The calls of a sample at a level under a limit are a prefix of its sorted instances, so each sum
     over samples is a sum over instances of increments: ``2 p - 1`` for the square, at place p.
     Instances are binned by the first limit and level at which they are called, and the bins
-    accumulated along both.
+    accumulated along both. Of a cluster of `size` samples, each stands for all in the squares.
     """
     rows = sort_by_sample(part)
     first = rows.ptr[rows.sample]
@@ -135,12 +158,13 @@ def _moments(part: Instances, level: Float, limit: NDArray[np.int64]) -> Float:
     limit_index = np.searchsorted(limit, np.arange(limit[-1] + 1))
     cell = limit_index[rows.needed] * level.size + enters
     own = 1.0 if part.weight is None else part.weight[rows.sample]
+    square = own * own * (1.0 if size is None else size[rows.sample])
     increments = (
         own * counts,
         own * held,
-        own * own * (counts * (2.0 * place - 1.0)),
-        own * own * (held * (2.0 * hits - 1.0)),
-        own * own * (place * hits - (place - counts) * (hits - held)),
+        square * (counts * (2.0 * place - 1.0)),
+        square * (held * (2.0 * hits - 1.0)),
+        square * (place * hits - (place - counts) * (hits - held)),
     )
     shape = (limit.size, level.size)
     binned = (np.bincount(cell, x, limit.size * level.size) for x in increments)
@@ -182,10 +206,13 @@ class LevelCurve(NamedTuple):
         level = np.unique(instances.score)[::-1]
         weight = None if instances.weight is None else instances.weight[instances.sample]
         curve = HitCurve.of(instances.truth, instances.score, weight)
-        best = np.full(instances.n_samples, -np.inf)  # highest score of each sample
-        np.maximum.at(best, instances.sample, instances.score)
+        unit, by_unit = instances.sample, instances.weight
+        if instances.cluster is not None:
+            unit, by_unit = instances.cluster[instances.sample], None
+        best = np.full(instances.n_units, -np.inf)  # highest score of each sample or cluster
+        np.maximum.at(best, unit, instances.score)
         order = np.argsort(-best)
-        own = np.ones(best.size) if instances.weight is None else instances.weight[order]
+        own = np.ones(best.size) if by_unit is None else by_unit[order]
         n_calling = np.searchsorted(-best[order], -level, side="right")
         total, square = np.cumsum(own)[n_calling - 1], np.cumsum(own * own)[n_calling - 1]
         return cls(level, curve.calls[1:], curve.hits[1:], total * total / square)
@@ -267,11 +294,12 @@ def precision_caveats(
     called = instances.take(instances.score >= level)
     n, weight = instances.n_samples, instances.weight
     calls, hits = (
-        np.bincount(called.sample, weights=own, minlength=n) * (1.0 if weight is None else weight)
-        for own in (np.ones(called.sample.size), called.truth)
+        instances.by_unit(np.bincount(called.sample, x, n) * (1.0 if weight is None else weight))
+        for x in (np.ones(called.sample.size), called.truth)
     )
     found = []
-    own = np.ones(n) if weight is None else weight
+    is_plain = weight is None or instances.cluster is not None
+    own = np.ones(instances.n_units) if is_plain else weight
     if effective_number(own[calls > 0.0]) < FEWEST_SAMPLES:
         found.append(f"fewer than {FEWEST_SAMPLES} samples have a call")
     if _largest_excess(instances, target) < STANDARD_ERRORS:
@@ -295,7 +323,7 @@ def _largest_excess(instances: Instances, target: float) -> float:
     """Return the largest excess of precision over the target, in standard errors, at any level."""
     profile = LevelProfile.of(instances)
     if instances.weight is not None:
-        profile = profile.scaled(float(instances.weight.mean()))
+        profile = profile.scaled(float(instances.weight.sum()) / instances.n_units).clustered()
     if profile.level.size == 0:
         return 0.0
     alpha = 1.0 - target

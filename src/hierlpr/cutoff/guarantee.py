@@ -18,6 +18,7 @@ from scipy.special import bdtrc, ndtri_exp
 from hierlpr._kernels.hypothesis_tests import bet, count_calls
 from hierlpr.cutoff.estimate import LevelProfile
 from hierlpr.cutoff.instances import (
+    Index,
     Instances,
     Shuffle,
     SortedInstances,
@@ -101,6 +102,11 @@ def certified_level(
     expected weighted calls, is below the target. Weights may depend on anything in their sample.
     The binomial test is not used with weights.
 
+    With clusters, the unit is a cluster of :math:`m` samples and its gain the mean of theirs, that
+    is, the sum with :math:`B = 1` and weights :math:`1/m`. It is at least :math:`-p\,C` too. What
+    is certified is then the precision on a random sample of a new cluster, and the order that must
+    not depend on contents is that of the clusters.
+
     References
     ----------
     Keys ``angelopoulos2021learn``, ``waudbysmith2024estimating`` and ``voracek2025starbets`` in
@@ -109,7 +115,9 @@ def certified_level(
     share = None
     if instances.weight is not None:
         profile, share = profile.scaled(1.0 / max_weight), instances.weight / max_weight
-    sequence = plan_tests(profile, instances.n_samples, instances.n_labels, promise)
+    if instances.cluster is not None:
+        profile = profile.clustered()
+    sequence = plan_tests(profile, instances.n_units, instances.n_labels, promise)
     passed = pass_tests(instances, sequence, promise, share)
     if not passed:
         return None, None
@@ -131,7 +139,7 @@ def pass_tests(
     rows = sort_by_sample(instances.take(instances.score >= lowest))
 
     def passes(pair: LevelPair) -> bool:
-        return is_precise(pair, *_count(rows, pair), shuffle, promise, share)
+        return is_precise(pair, *_count(rows, pair), shuffle, promise, share, instances.cluster)
 
     return list(takewhile(passes, sequence))
 
@@ -145,7 +153,13 @@ def _count(rows: SortedInstances, pair: LevelPair) -> tuple[Int, Int]:
 
 
 def is_precise(
-    pair: LevelPair, calls: Int, hits: Int, shuffle: Shuffle, promise: Promise, share: Float | None
+    pair: LevelPair,
+    calls: Int,
+    hits: Int,
+    shuffle: Shuffle,
+    promise: Promise,
+    share: Float | None = None,
+    cluster: Index | None = None,
 ) -> bool:
     """Test one pair: True with probability at most `delta` if its precision is below the target."""
     alpha, delta = promise
@@ -153,6 +167,8 @@ def is_precise(
         chance = bdtrc(float(hits.sum()) - 1.0, int(calls.sum()), 1.0 - alpha)
         return bool(chance <= delta)
     gain = (hits - (1.0 - alpha) * calls) * (1.0 if share is None else share)
+    if cluster is not None:
+        gain = np.bincount(cluster, gain)
     goal = math.log(1.0 / delta)
     largest = LARGEST_STAKE / ((1.0 - alpha) * pair.limit)
     if not shuffle.is_fair:

@@ -33,7 +33,9 @@ class Instances:
     Not every instance need be listed; `n_positives` counts all positives. If some of the truth is
     unknown, `known` marks the known instances, `label` has their labels, `implied` marks unknown
     ones that hold because a descendant does, and `n_unknown` counts all unknown ones. `weight` is
-    per sample (None: all equal), `positives` the weight of all positives.
+    per sample (None: all equal), `positives` the weight of all positives. With `cluster`, the
+    number of the cluster of each sample, clusters are the observations, not samples, and the
+    weights of a cluster's samples are divided by their number.
     """
 
     score: Float
@@ -48,6 +50,24 @@ class Instances:
     implied: Bool | None = None
     n_unknown: int = 0
     weight: Float | None = None
+    cluster: Index | None = None
+
+    @property
+    def n_units(self) -> int:
+        """Number of independent observations: clusters if there are any, else samples."""
+        return self.n_samples if self.cluster is None else int(self.cluster.max(initial=-1)) + 1
+
+    def by_unit(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return sums over the samples of each independent observation."""
+        if self.cluster is None:
+            return values
+        return np.bincount(self.cluster, values, minlength=self.n_units)
+
+    def cluster_size(self) -> Float | None:
+        """Return the number of samples in the cluster of each sample; None without clusters."""
+        if self.cluster is None:
+            return None
+        return np.bincount(self.cluster)[self.cluster].astype(np.float64)
 
     def take(self, kept: Any) -> Instances:
         """Keep some of the listed instances; the positives are still all counted."""
@@ -60,11 +80,17 @@ class Instances:
         return self if self.known is None else self.take(self.known)
 
 
-def list_instances(score: Any, truth: Any, weight: Float | None = None) -> Instances:
+def list_instances(
+    score: Any, truth: Any, weight: Float | None = None, cluster: Index | None = None
+) -> Instances:
     """List the instances of two matrices (samples x labels), dense or CSR.
 
     A score that a CSR matrix does not store is 0: such instances are not listed and never called.
+    The numbers of `cluster` are 0, 1, ... without gaps.
     """
+    if cluster is not None:
+        share = 1.0 / np.bincount(cluster)[cluster]
+        weight = share if weight is None else weight * share
     shape = tuple(map(int, score.shape))
     held = truth.held if isinstance(truth, PartialTruth) else truth
     sample, label = np.repeat(np.arange(shape[0], dtype=np.intp), shape[1]), None
@@ -85,7 +111,7 @@ def list_instances(score: Any, truth: Any, weight: Float | None = None) -> Insta
     n_positives = int(per_sample.sum())
     positives = n_positives if weight is None else float((per_sample * weight).sum())
     counts = (shape[0], n_positives, shape[1], positives)
-    found = Instances(value, listed(held), sample, *counts, weight=weight)
+    found = Instances(value, listed(held), sample, *counts, weight=weight, cluster=cluster)
     if not isinstance(truth, PartialTruth):
         return found
     return replace(
@@ -143,7 +169,16 @@ def random_order(instances: Instances) -> Shuffle:
     np.add.at(keys, instances.sample, hashed)
     if instances.weight is not None:
         keys += mix(np.ascontiguousarray(instances.weight).view(np.uint64))
+    if instances.cluster is not None:
+        keys = _cluster_keys(keys, instances.cluster)
     return _shuffled(keys)
+
+
+def _cluster_keys(keys: NDArray[np.uint64], cluster: Index) -> NDArray[np.uint64]:
+    """Hash each cluster from the hashes of its samples, whatever their order."""
+    hashed = np.zeros(int(cluster.max(initial=-1)) + 1, dtype=np.uint64)
+    np.add.at(hashed, cluster, mix(keys))
+    return hashed
 
 
 def _shuffled(keys: NDArray[np.uint64]) -> Shuffle:
