@@ -24,6 +24,7 @@ from hierlpr.cutoff.guarantee import (
     _urgency,
     certified_level,
     is_precise,
+    pass_tests,
     plan_tests,
 )
 from hierlpr.cutoff.instances import list_instances, random_order, sort_by_sample
@@ -342,3 +343,62 @@ def test_a_rare_heavy_sample_does_not_break_the_promise():
                             profile=profile, max_weight=20.0)  # fmt: skip
         wrong += cutoff.reachable
     assert wrong <= 150 * 0.1 + 3 * math.sqrt(150 * 0.09)
+
+
+# -- clusters -------------------------------------------------------------------------------------
+
+
+def test_the_gain_of_a_cluster_is_the_mean_of_its_samples():
+    score, truth = draw(300, 21)
+    profile = LevelProfile.of(list_instances(*draw(2000, 20)))
+    promise, pair = Promise(0.3, 0.2), plan_tests(profile, 100, score.shape[1], Promise(0.3, 0.2))
+    cluster = np.random.default_rng(0).permutation(np.arange(300) % 100)
+    instances = list_instances(score, truth, None, cluster)
+    passed = pass_tests(instances, pair, promise, instances.weight)
+    order = random_order(instances).order
+    for level, limit, square in pair[: len(passed) + 1]:
+        counts = np.array(twin.count(score.tolist(), truth.tolist(), level, limit), dtype=float)
+        means = np.stack([counts[cluster == c].mean(axis=0) for c in order])
+        largest, goal = LARGEST_STAKE / (0.7 * limit), math.log(1 / 0.2)
+        evidence = twin.log_wealth(
+            means.tolist(), 0.7, largest, square, PROFILE_WEIGHT, goal, BEYOND
+        )
+        if abs(evidence - goal) > 0.02:
+            assert (evidence >= goal) == (LevelPair(level, limit, square) in passed)
+    assert passed
+
+
+def patients(rng, n_patients, size, precision):
+    """Draw rows of patients that share their truth: one call per row, at the given precision."""
+    cluster = np.repeat(np.arange(n_patients), rng.integers(1, 2 * size, n_patients))
+    truth = (rng.random(n_patients) < precision)[cluster]
+    return np.full((cluster.size, 1), 0.9), truth[:, None], cluster
+
+
+@pytest.mark.parametrize("n_patients", [40, 100])
+def test_patients_are_not_certified_too_often(n_patients):
+    plan, runs = [], 400
+    below = {"clusters": 0, "rows": 0}
+    plan = LevelProfile.of(list_instances(*patients(np.random.default_rng(0), 500, 5, 0.9)))
+    for run in range(runs):
+        score, truth, cluster = patients(np.random.default_rng([1, run]), n_patients, 5, 0.799)
+        for name, numbers in (("clusters", cluster), ("rows", None)):
+            instances = list_instances(score, truth, None, numbers)
+            level, _ = certified_level(instances, plan, Promise(0.2, 0.1))
+            below[name] += level is not None
+    assert below["clusters"] <= too_many(runs, 0.1)
+    assert below["rows"] > too_many(runs, 0.1)  # why clusters are needed
+
+
+def test_the_order_of_clusters_and_rows_does_not_matter():
+    profile = LevelProfile.of(list_instances(*draw(2000, 20)))
+    score, truth = draw(600, 22)
+    cluster = np.arange(600) // 4
+    levels = set()
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        rows, names = rng.permutation(600), rng.permutation(150)
+        instances = list_instances(score[rows], truth[rows], None, names[cluster[rows]])
+        levels.add(certified_level(instances, profile, Promise(0.3, 0.2)))
+    assert len(levels) == 1
+    assert levels != {(None, None)}

@@ -1,5 +1,8 @@
 """Sure and possible labels: what they are, and that the promise holds, ties included."""
 
+import math
+from statistics import NormalDist
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -20,8 +23,9 @@ from hierlpr import (
 )
 from hierlpr.cutoff import set_values as v
 from hierlpr.cutoff import sets as s
+from hierlpr.cutoff.instances import one_per_cluster
 from hierlpr.cutoff.set_values import by_cost, least_chance, likely_paths, path_values
-from hierlpr.cutoff.sets import choose_path_rule, path_sets, trusted_entries
+from hierlpr.cutoff.sets import choose_path_rule, path_sets, set_level, trusted_entries
 from hierlpr.joint import end_posterior
 
 
@@ -318,3 +322,48 @@ def test_sets_of_listed_paths_hold_as_often_as_promised(seed):
         assert set(open_labels) == set(h.ancestors(branch))
     assert wrong <= 0.2 * n
     assert missed <= 0.2 * n
+
+
+# -- clusters -------------------------------------------------------------------------------------
+
+
+@given(
+    st.lists(st.integers(0, 8), min_size=2, max_size=12),
+    st.integers(0, 5),
+    st.sampled_from([0.1, 0.3, 0.5]),
+)
+def test_the_level_of_clusters_leaves_little_weight_above_it(values, seed, error):
+    worst = np.array(values) / 8
+    raw = np.random.default_rng(seed).integers(0, 3, worst.size)
+    cluster = np.unique(raw, return_inverse=True)[1]
+    n_clusters, level = cluster.max() + 1, set_level(worst, error, None, cluster)
+
+    def share_above(c):  # of K clusters and a new one that is worse than all
+        return (sum(np.mean(worst[cluster == k] > c) for k in range(n_clusters)) + 1) / (
+            n_clusters + 1
+        )
+
+    fits = [c for c in sorted(set(worst)) if share_above(c) <= error + 1e-9]
+    assert level == (fits[0] if fits else None)
+
+
+@pytest.mark.parametrize("confidence", [None, 0.9])
+def test_sets_of_patients_keep_their_promise(confidence):
+    errors = []
+    for run in range(300):
+        rng = np.random.default_rng([5, run])
+        size = rng.integers(1, 12, 90)
+        cluster = np.repeat(np.arange(90), size)
+        worst = 0.9 * rng.normal(size=90)[cluster] + 0.4 * rng.normal(size=cluster.size)
+        if confidence is not None:
+            rows = one_per_cluster(worst.view(np.uint64), cluster)
+            assert np.array_equal(cluster[rows], np.arange(90))
+            worst, numbers = worst[rows], None
+        else:
+            numbers = cluster
+        level = set_level(worst, 0.1, confidence, numbers)
+        errors.append(1 - NormalDist(0, math.hypot(0.9, 0.4)).cdf(level))
+    if confidence is None:
+        assert np.mean(errors) <= 0.1 + 3 * np.std(errors) / math.sqrt(300)
+    else:
+        assert np.mean(np.array(errors) > 0.1) <= 0.1 + 3 * math.sqrt(0.09 / 300)

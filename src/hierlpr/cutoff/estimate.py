@@ -206,13 +206,13 @@ class LevelCurve(NamedTuple):
         level = np.unique(instances.score)[::-1]
         weight = None if instances.weight is None else instances.weight[instances.sample]
         curve = HitCurve.of(instances.truth, instances.score, weight)
-        unit, by_unit = instances.sample, instances.weight
+        unit, unit_weight = instances.sample, instances.weight
         if instances.cluster is not None:
-            unit, by_unit = instances.cluster[instances.sample], None
+            unit, unit_weight = instances.cluster[instances.sample], None
         best = np.full(instances.n_units, -np.inf)  # highest score of each sample or cluster
         np.maximum.at(best, unit, instances.score)
         order = np.argsort(-best)
-        own = np.ones(best.size) if by_unit is None else by_unit[order]
+        own = np.ones(best.size) if unit_weight is None else unit_weight[order]
         n_calling = np.searchsorted(-best[order], -level, side="right")
         total, square = np.cumsum(own)[n_calling - 1], np.cumsum(own * own)[n_calling - 1]
         return cls(level, curve.calls[1:], curve.hits[1:], total * total / square)
@@ -298,8 +298,9 @@ def precision_caveats(
         for x in (np.ones(called.sample.size), called.truth)
     )
     found = []
-    is_plain = weight is None or instances.cluster is not None
-    own = np.ones(instances.n_units) if is_plain else weight
+    own = np.ones(instances.n_units)
+    if weight is not None and instances.cluster is None:
+        own = weight
     if effective_number(own[calls > 0.0]) < FEWEST_SAMPLES:
         found.append(f"fewer than {FEWEST_SAMPLES} samples have a call")
     if _largest_excess(instances, target) < STANDARD_ERRORS:

@@ -166,9 +166,9 @@ def is_precise(
     if pair.limit == 1 and share is None:
         chance = bdtrc(float(hits.sum()) - 1.0, int(calls.sum()), 1.0 - alpha)
         return bool(chance <= delta)
-    gain = (hits - (1.0 - alpha) * calls) * (1.0 if share is None else share)
+    gain: Float = (hits - (1.0 - alpha) * calls) * (1.0 if share is None else share)
     if cluster is not None:
-        gain = np.bincount(cluster, gain)
+        gain = np.bincount(cluster, gain).astype(np.float64, copy=False)
     goal = math.log(1.0 / delta)
     largest = LARGEST_STAKE / ((1.0 - alpha) * pair.limit)
     if not shuffle.is_fair:

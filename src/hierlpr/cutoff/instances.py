@@ -192,6 +192,15 @@ def _shuffled(keys: NDArray[np.uint64]) -> Shuffle:
     return Shuffle(order[np.argsort(drawn, kind="stable")], log_chance(times) <= _RARE)
 
 
+def one_per_cluster(keys: NDArray[np.uint64], cluster: Index) -> Index:
+    """Return one random sample of each cluster, whatever the order of the samples.
+
+    Samples with equal `keys` have the same contents.
+    """
+    order = _shuffled(keys).order
+    return np.sort(order[np.unique(cluster[order], return_index=True)[1]])
+
+
 def split_at_random(
     score: Any, truth: Any, weight: Float | None = None
 ) -> tuple[tuple[Any, Any, Any], tuple[Any, Any, Any]]:

@@ -21,8 +21,9 @@ from scipy.special import bdtr
 
 from hierlpr._utils.checks import check_level
 from hierlpr._utils.display import text_table
-from hierlpr.cutoff.instances import holds_at
+from hierlpr.cutoff.instances import holds_at, one_per_cluster
 from hierlpr.cutoff.set_values import LikelyPaths, SetValues, edge_columns, path_values
+from hierlpr.data.duplicates import mix
 from hierlpr.data.tables import dense
 from hierlpr.hierarchy import Hierarchy
 
@@ -53,6 +54,7 @@ class SetRule:
     possible_size: float = 0.0
     caveats: str = ""
     floor: float = 1.0  # of `hierlpr.cutoff.set_values.by_cost`
+    n_clusters: int | None = None  # of the calibration samples, if they belong together
 
     def with_caveats(self, caveats: Sequence[str]) -> SetRule:
         """Put caveats about the calibration samples in front of those already there."""
@@ -172,6 +174,7 @@ def choose_sets(
     confidence: float | None = None,
     one_path: bool = False,
     floor: float = 1.0,
+    cluster: NDArray[np.intp] | None = None,
 ) -> SetRule:
     r"""Choose the levels of sure and possible labels from the values and truth of samples.
 
@@ -189,10 +192,15 @@ def choose_sets(
     :math:`k` is the smallest for which, by the binomial distribution, the error rate given the
     calibration samples is at most :math:`e` with that confidence.
 
+    With the numbers of the `cluster` of each sample, a sample of a new cluster takes the place of a
+    new sample: each of :math:`K` clusters has the weight 1, shared among its samples, and the level
+    is the smallest :math:`c` that leaves no more than :math:`e(K + 1) - 1` of the weight above it.
+    With a confidence, one random sample of each cluster is used.
+
     References
     ----------
-    Keys ``vovk2005algorithmic``, ``angelopoulos2024conformal`` and ``wilks1941determination`` in
-    ``docs/references.bib``.
+    Keys ``vovk2005algorithmic``, ``angelopoulos2024conformal``, ``wilks1941determination`` and, for
+    clusters, ``lee2023hierarchical`` and ``dunn2023subsampling`` in ``docs/references.bib``.
     """
     n_samples = int(truth.shape[0])
     worst, least = np.full(n_samples, -1.0), np.full(n_samples, 2.0)
@@ -202,14 +210,20 @@ def choose_sets(
         held = np.asarray(dense(truth[rows]), dtype=bool)
         worst[rows] = np.where(held, -1.0, part.sure).max(axis=1, initial=-1.0)
         least[rows] = np.where(held, part.possible, 2.0).min(axis=1, initial=2.0)
-    rule = _rule(worst, least, error, confidence, one_path=one_path, floor=floor)
+    rule = _rule(worst, least, error, confidence, cluster, one_path=one_path, floor=floor)
     sizes = np.array([[kind.sum() for kind in _sets_of(part, rule)] for part in values()])
     sure_size, possible_size = (sizes.reshape(-1, 2).sum(axis=0) / max(n_samples, 1)).tolist()
     return replace(rule, sure_size=sure_size, possible_size=possible_size)
 
 
 def choose_path_rule(
-    paths: LikelyPaths, truth: Any, *, error: float, confidence: float | None, floor: float
+    paths: LikelyPaths,
+    truth: Any,
+    *,
+    error: float,
+    confidence: float | None,
+    floor: float,
+    cluster: NDArray[np.intp] | None = None,
 ) -> SetRule:
     """Choose how far to follow likely paths, so that few samples get a label that is not true.
 
@@ -221,26 +235,57 @@ def choose_path_rule(
     is_false = ~holds_at(truth, paths.sample, paths.label)
     worst = np.full(n_samples, -1.0)
     np.maximum.at(worst, paths.sample[is_false], value[is_false])
-    rule = _rule(worst, None, error, confidence, one_path=True, floor=floor)
+    rule = _rule(worst, None, error, confidence, cluster, one_path=True, floor=floor)
     n_kept = 0 if rule.sure_level is None else np.count_nonzero(value > rule.sure_level)
     return replace(rule, sure_size=n_kept / max(n_samples, 1), possible_size=float(n_labels))
 
 
 def _rule(
-    worst: Float, least: Float | None, error: float, confidence: float | None, **known: Any
+    worst: Float,
+    least: Float | None,
+    error: float,
+    confidence: float | None,
+    cluster: NDArray[np.intp] | None,
+    **options: Any,
 ) -> SetRule:
     """Return the rule for the largest value of a false and the smallest of a true label."""
     error = check_level(error, name="error")
     if confidence is not None:
         confidence = check_level(confidence, name="confidence")
-    n, sure, possible = worst.size, None, None
-    place = order_place(n, error, confidence)
-    if place is not None:
-        sure = float(np.sort(worst)[place - 1])
-        possible = None if least is None else float(np.sort(least)[n - place])
+    n_samples, n_clusters = worst.size, None if cluster is None else int(cluster.max()) + 1
+    if cluster is not None and confidence is not None:
+        keys = mix(worst.view(np.uint64))
+        keys = keys if least is None else keys + least.view(np.uint64)
+        rows = one_per_cluster(keys, cluster)
+        worst, least, cluster = worst[rows], None if least is None else least[rows], None
+    sure = set_level(worst, error, confidence, cluster)
+    possible = None if least is None else set_level(-least, error, confidence, cluster)
     return SetRule(
-        error, confidence, n_samples=n, sure_level=sure, possible_level=possible, **known
+        error,
+        confidence,
+        n_samples=n_samples,
+        n_clusters=n_clusters,
+        sure_level=sure,
+        possible_level=None if possible is None else -possible,
+        **options,
     )
+
+
+def set_level(
+    worst: Float, error: float, confidence: float | None, cluster: NDArray[np.intp] | None = None
+) -> float | None:
+    """Return the level that few samples exceed; None if there are too few to tell."""
+    if cluster is None:
+        place = order_place(worst.size, error, confidence)
+        return None if place is None else float(np.sort(worst)[place - 1])
+    n_clusters = int(cluster.max()) + 1
+    order = np.argsort(worst)
+    above = np.cumsum((1.0 / np.bincount(cluster)[cluster])[order][::-1])[::-1]
+    # The new sample, of weight 1, may be the worst of all.
+    allowed = error * (n_clusters + 1) - 1.0
+    after = np.append(above[1:], 0.0)
+    fits = np.flatnonzero(after <= allowed + 1e-9)
+    return float(worst[order[fits[0]]]) if allowed >= 0.0 else None
 
 
 def call_sets(

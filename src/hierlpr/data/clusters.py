@@ -19,6 +19,7 @@ from hierlpr.data import frames
 from hierlpr.data.tables import Table, match_rows
 from hierlpr.exceptions import DataError
 
+Float = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 # Names of columns and indexes that usually hold what samples have in common.
@@ -85,7 +86,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def cluster_note(samples: Sequence[str] | None, truth: Any, labels: Iterable[str] = ()) -> str:
-    """Return how the names of samples suggest clusters, as text; empty if they do not.
+    r"""Return how the names of samples suggest clusters, as text; empty if they do not.
 
     The samples are grouped by the parts of their names (``pt012`` of ``pt012_visit3``). A grouping
     is reported if samples of one group agree in their truth so much more than by chance that
@@ -93,7 +94,7 @@ def cluster_note(samples: Sequence[str] | None, truth: Any, labels: Iterable[str
 
     Notes
     -----
-    With the centred truth :math:`z_i` of a sample, :math:`T = \\sum_g \\|\\sum_{i \\in g} z_i\\|^2`
+    With the centred truth :math:`z_i` of a sample, :math:`T = \sum_g \|\sum_{i \in g} z_i\|^2`
     is compared with its value if the samples are shuffled among the groups. Names that begin with a
     label (``cat_001.jpg``) say what a sample is, not where it comes from, and are passed over.
     """
@@ -139,9 +140,7 @@ def _groupings(names: list[str]) -> Iterator[NDArray[Any]]:
         yield np.array([x[-1] if x else "" for x in parts], dtype=object)
 
 
-def _design_effect(
-    centred: NDArray[np.float64], number: Index, rng: np.random.Generator
-) -> tuple[float, float]:
+def _design_effect(centred: Float, number: Index, rng: np.random.Generator) -> tuple[float, float]:
     """Return by how much a grouping inflates the variance of means, and how clear that is."""
     n_groups = int(number.max()) + 1
 

@@ -1,0 +1,94 @@
+"""Ids of clusters, and clusters that nobody mentioned."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import sparse
+
+from hierlpr import simulate
+from hierlpr.data.clusters import cluster_columns, cluster_note, cluster_numbers
+from hierlpr.data.tables import Table
+from hierlpr.exceptions import DataError
+
+TABLE = Table(np.zeros((4, 1)), ("A",), ("s1", "s2", "s3", "s4"), "pandas")
+IDS = ["p2", "p1", "p2", "p3"]
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        IDS, tuple(IDS), np.array(IDS), np.array(IDS, dtype=object), [2, 1, 2, 3], pl.Series(IDS),
+        pd.Series(IDS), pd.Series(IDS, dtype="category"), pd.Series([2, 1, 2, 3], dtype="Int64"),
+        pd.DataFrame({"patient": IDS}), pl.DataFrame({"patient": IDS}),
+        pd.Series(["p3", "p2", "p1", "p2"], index=["s4", "s3", "s2", "s1"]),
+        {"s4": "p3", "s3": "p2", "s2": "p1", "s1": "p2"},
+    ],
+)  # fmt: skip
+def test_ids_of_any_kind_give_the_same_numbers(ids):
+    assert cluster_numbers(ids, TABLE).tolist() == [1, 0, 1, 2]
+
+
+def test_clusters_of_one_sample_are_none():
+    assert cluster_numbers(None, TABLE) is None
+    assert cluster_numbers(["a", "b", "c", "d"], TABLE) is None
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        (["p1", None, "p2", None], r"2 of 4 ids are missing, the first of row 1.*\n.*of its own"),
+        (pd.Series(["p", "", "p", "p"], ["s1", "s2", "s3", "s4"]), "missing, the first of sample"),
+        ([1.0, np.nan, 2.0, 2.0], "1 of 4 ids are missing"),
+        (["p1", "p2"], "2 ids for 4 samples"),
+        (pd.DataFrame({"a": IDS, "b": IDS}), "one column"),
+        (np.array([IDS, IDS]), "shape"),
+        (pd.Series(IDS, ["s1", "s2", "s3", "s9"]), "do not name the same samples"),
+    ],
+)
+def test_bad_ids_are_named(ids, message):
+    with pytest.raises(DataError, match=message):
+        cluster_numbers(ids, TABLE)
+
+
+def visits(truth, size, form):
+    """Return truth with `size` rows per patient, and names of these."""
+    names = [form.format(i // size, i % size) for i in range(len(truth) * size)]
+    return names, np.repeat(truth, size, axis=0)
+
+
+FORMS = ["pt{:03d}_visit{}", "donor{} cell{}", "CAM{:02d}_{:04d}.JPG", "site/{}/clip{}.wav"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_patients_in_the_names_of_samples_are_noticed(form):
+    names, truth = visits(simulate.disease(n_samples=100, rng=0).truth, 5, form)
+    assert "agree in their truth far more than by chance" in cluster_note(names, truth)
+    assert cluster_note(names, sparse.csr_array(truth)) == cluster_note(names, truth)
+    suffix = [f"{i:05x}-{i // 5}" for i in range(len(names))]  # as in barcodes of cells
+    assert cluster_note(suffix, truth)
+    assert not cluster_note([f"s{i}" for i in range(len(names))], truth)
+
+
+def test_independent_samples_raise_no_alarm_whatever_their_names():
+    alarms = 0
+    for seed in range(100):
+        data = simulate.disease(n_samples=300, rng=seed)
+        form = FORMS[seed % len(FORMS)]
+        names = [form.format(i // 6, i % 6) for i in range(300)]
+        alarms += bool(cluster_note(names, data.truth))
+    assert alarms <= 1
+
+
+def test_names_that_say_the_class_are_no_clusters():
+    kinds = np.repeat(np.arange(10), 30)
+    truth = kinds[:, None] == np.arange(10)
+    names = [f"Bird{k}_{i:04d}.png" for i, k in enumerate(kinds)]
+    assert not cluster_note(names, truth, [f"bird{k}" for k in range(10)])
+    assert not cluster_note(None, truth)
+
+
+def test_columns_that_identify_clusters():
+    columns = ["age", "patient_id", "PatientID", "recording", "website", 7, "camera 2", "Subject"]
+    expected = ["patient_id", "PatientID", "recording", "camera 2", "Subject"]
+    assert cluster_columns(columns) == expected
