@@ -21,6 +21,10 @@ class FileError(HierlprError):
     """A file cannot be read as what it claims to be."""
 
 
+class ResourceError(HierlprError):
+    """Memory, disk space or the workers of a scheduler do not suffice; the input may be good."""
+
+
 class HierlprWarning(UserWarning):
     """The result is valid, but something about it needs attention."""
 

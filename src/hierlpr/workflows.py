@@ -3,10 +3,9 @@
 What fits into memory is read whole. Larger files are ranked in batches of samples, and models are
 fitted, checked and reported on a random subset of the samples.
 
-All functions take the fields of :class:`hierlpr.outofcore.batches.ReadOptions` (`aliases`,
-`lenient`, `table` and, with truth, `missing_truth` and `propagate_truth`) and those of
-:class:`hierlpr.outofcore.resources.ExecutionOptions` (`memory`, `work`, `on_progress` and, for
-`rank_file` and `sets_file`, `scheduler`) as further keyword arguments.
+All functions take the fields of :class:`hierlpr.outofcore.batches.RunOptions` as further keyword
+arguments: `aliases`, `lenient`, `table`, `memory`, `work`, `on_progress`, with truth
+`missing_truth` and `propagate_truth`, and in `rank_file` and `sets_file` `scheduler`.
 """
 
 from __future__ import annotations
@@ -17,27 +16,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from hierlpr._utils import AnyPath
 from hierlpr._utils.files import check_page_name, refuse_overlap
 from hierlpr.data.tables import draw_samples, sample_limit, split_samples
 from hierlpr.exceptions import DataError, HierlprWarning, UnreachableWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io import ReadReport
+from hierlpr.io.auxiliary_tables import Weights
+from hierlpr.io.read_tables import Pair
 from hierlpr.io.table_files import MissingScores
 from hierlpr.lpr.drift import Drift
 from hierlpr.model import HierLPR, load_model
 from hierlpr.model.prediction import set_rule
 from hierlpr.model.training import check_params
 from hierlpr.outofcore.batches import (
-    ReadOptions,
+    RunOptions,
     Samples,
     as_hierarchy_file,
     read_pair,
     read_sample_weights,
     read_samples,
-    split_options,
 )
 from hierlpr.outofcore.evaluate import evaluate_file as evaluate_file
 from hierlpr.outofcore.predict import (
@@ -48,7 +46,6 @@ from hierlpr.outofcore.predict import (
     rank_scores,
     write_sets,
 )
-from hierlpr.outofcore.resources import ExecutionOptions
 
 FEW_SAMPLES = 20  # for calibration
 
@@ -115,10 +112,10 @@ def fit_file(
         A table with the columns ``sample`` and ``weight``. A certificate then needs ``max_weight``
         in `goal`.
     **options
-        Options of reading and execution: fields of `ReadOptions` and `ExecutionOptions`.
+        Fields of `RunOptions`.
     """
-    holds_out = goal is not None or sets is not None
-    if calibration is not None and not holds_out:
+    calibrates = goal is not None or sets is not None
+    if calibration is not None and not calibrates:
         raise DataError("Samples for the cutoff are given, but no goal.\nHint: goal={'fdr': 0.1}.")
     if weights is not None and sets is not None:
         raise DataError(
@@ -134,45 +131,70 @@ def fit_file(
     model = HierLPR(hierarchy=h, lpr=lpr, joint=joint, missing_scores=missing_scores)
     check_params(model)
     given = {"aliases": loaded.aliases, "missing_scores": missing_scores, **options}
-    reading, execution = split_options(h, given)
-    data = read_pair(files[0], files[1], reading, execution, seed)
-    held_out, fitted, kept = data, np.arange(data.n_samples), np.empty(0, dtype=np.intp)
-    if calibration is not None:
-        held_out = read_pair(files[2], files[3], reading, execution, seed)
-        kept = draw_samples(held_out.n_samples, _calibration_limit(held_out, h), seed)
-    elif holds_out:
-        limit = _calibration_limit(data, h)
-        fitted, kept = split_samples(data.n_samples, limit, seed, name=files[0])
-    execution.on_progress("fitting", 0, 1)
-    bound = (goal or {}).get("max_weight")
-    weighing = read_sample_weights(weights, reading, max_weight=bound)
-    pair = data.pair.rows(fitted)
-    own = weighing and weighing.match(pair.scores.samples or (), files[0])
-    model.fit(pair.scores, pair.truth, sample_weight=own)
-    if holds_out:
-        others = held_out.pair.rows(kept)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UnreachableWarning)  # the cutoff says so itself
-            if goal is not None:
-                own = weighing and weighing.match(others.scores.samples or (), files[-2])
-                model.calibrate(others.scores, others.truth, sample_weight=own, **goal)
-                warnings.simplefilter("ignore", HierlprWarning)  # about the same samples
-            if sets is not None:
-                model.calibrate_sets(others.scores, others.truth, **sets)
+    run = RunOptions(hierarchy=h, **given)
+    parts = _fit_parts(files, run, seed, calibrates=calibrates)
+    run.on_progress("fitting", 0, 1)
+    weights_file = read_sample_weights(weights, run, max_weight=(goal or {}).get("max_weight"))
+    weight = weights_file and weights_file.match(parts.fitted.scores.samples or (), files[0])
+    model.fit(parts.fitted.scores, parts.fitted.truth, sample_weight=weight)
+    n_calibration = parts.calibration.scores.n_samples if parts.calibration else 0
+    notes = [note for read in parts.read for note in read.notes]
+    if parts.calibration is not None:
+        _calibrate(model, parts.calibration, goal, sets, weights_file, files[-2])
+        if n_calibration < FEW_SAMPLES:
+            needed = f"about {2 * FEW_SAMPLES} are needed"
+            notes.append(f"{n_calibration} calibration samples are too few; {needed}")
     model.save(out)
-    few = []
-    if holds_out and kept.size < FEW_SAMPLES:
-        few = [f"{kept.size} calibration samples are too few; about {2 * FEW_SAMPLES} are needed"]
-    both = [data] if held_out is data else [data, held_out]
-    reports = [report for part in both for report in part.reports]
+    reports = [report for read in parts.read for report in read.reports]
     return FitOutcome(
         model=model,
-        n_fitted=fitted.size,
-        n_calibration=kept.size,
-        n_calibration_given=held_out.n_samples if holds_out else 0,
-        reports=(*reports, *([weighing.report] if weighing else [])),
-        notes=(*(note for part in both for note in part.notes), *few),
+        n_fitted=parts.fitted.scores.n_samples,
+        n_calibration=n_calibration,
+        n_calibration_given=parts.read[-1].n_samples if calibrates else 0,
+        reports=(*reports, *([weights_file.report] if weights_file else [])),
+        notes=tuple(notes),
     )
+
+
+class _FitParts(NamedTuple):
+    """Samples to fit on and to calibrate on, and what was read for them."""
+
+    fitted: Pair
+    calibration: Pair | None
+    read: tuple[Samples, ...]
+
+
+def _fit_parts(files: list[str], run: RunOptions, seed: int, *, calibrates: bool) -> _FitParts:
+    """Read scores and truth; split a part for calibration off, or read it from files of its own."""
+    read = read_pair(files[0], files[1], run, seed)
+    if not calibrates:
+        return _FitParts(read.pair, None, (read,))
+    if len(files) > 2:
+        other = read_pair(files[2], files[3], run, seed)
+        drawn = draw_samples(other.n_samples, _calibration_limit(other, run.hierarchy), seed)
+        return _FitParts(read.pair, other.pair.rows(drawn), (read, other))
+    limit = _calibration_limit(read, run.hierarchy)
+    fitted, calibration = split_samples(read.n_samples, limit, seed, name=files[0])
+    return _FitParts(read.pair.rows(fitted), read.pair.rows(calibration), (read,))
+
+
+def _calibrate(
+    model: HierLPR,
+    pair: Pair,
+    goal: Mapping[str, Any] | None,
+    sets: Mapping[str, Any] | None,
+    weights: Weights | None,
+    source: str,
+) -> None:
+    """Calibrate the cutoff and the sets of a model, as far as they are requested."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnreachableWarning)  # the cutoff says so itself
+        if goal is not None:
+            weight = weights and weights.match(pair.scores.samples or (), source)
+            model.calibrate(pair.scores, pair.truth, sample_weight=weight, **goal)
+            warnings.simplefilter("ignore", HierlprWarning)  # about the same samples
+        if sets is not None:
+            model.calibrate_sets(pair.scores, pair.truth, **sets)
 
 
 def _calibration_limit(data: Samples, hierarchy: Hierarchy) -> int:
@@ -212,7 +234,7 @@ def rank_file(
         First adapt the model to the prevalences of these samples, as ``HierLPR.adapt`` does; the
         cutoff is then 0.5.
     **options
-        Options of reading and execution: fields of `ReadOptions` and `ExecutionOptions`.
+        Fields of `RunOptions`.
     """
     job = _prediction_job(model, scores, out, options, with_names=with_names)
     return rank_scores(job, top=top, calls_only=calls_only, adapt=adapt)
@@ -259,9 +281,8 @@ def _prediction_job(
 ) -> PredictionJob:
     """Load a model to use on a file of scores; refuse a bad output before any work."""
     refuse_overlap({"the output": out}, {"the model": model, "the scores": scores})
-    fitted, reading, execution = _load_for_scores(model, options)
-    files = os.fspath(scores), os.fspath(out)
-    return PredictionJob.of(fitted, *files, reading, execution, **given)
+    fitted, run = _load_for_scores(model, options)
+    return PredictionJob.of(fitted, os.fspath(scores), os.fspath(out), run, **given)
 
 
 class CheckOutcome(NamedTuple):
@@ -287,8 +308,8 @@ def check_file(
         As in `rank_file`.
     """
     refuse_overlap({"the adapted model": out}, {"the model": model, "the scores": scores})
-    fitted, reading, execution = _load_for_scores(model, options)
-    read, notes = read_samples(os.fspath(scores), reading, execution, seed=0)
+    fitted, run = _load_for_scores(model, options)
+    read, notes = read_samples(os.fspath(scores), run, seed=0)
     if out is None:
         return CheckOutcome(fitted.check(read.table), (read.report,), notes)
     adapted, drift = adapt_model(fitted, read.table)
@@ -342,10 +363,10 @@ def report_file(
     check_page_name(out)
     inputs = {"the model": model, "the scores": scores, "the truth": truth, "the weights": weights}
     refuse_overlap({"the output": out}, inputs)
-    fitted, reading, execution = _load_for_scores(model, options)
-    weighing = read_sample_weights(weights, reading)
-    known = None if truth is None else os.fspath(truth)
-    data = read_pair(os.fspath(scores), known, reading, execution, seed=0)
+    fitted, run = _load_for_scores(model, options)
+    weights_file = read_sample_weights(weights, run)
+    labelled = None if truth is None else os.fspath(truth)
+    data = read_pair(os.fspath(scores), labelled, run, seed=0)
     names = data.pair.scores.samples or ()
     page = write_report(
         out,
@@ -355,21 +376,17 @@ def report_file(
         title=title,
         about={k[4:].capitalize(): os.path.basename(x) for k, x in inputs.items() if x is not None},
         max_samples=max_samples,
-        sample_weight=weighing and weighing.match(names, os.fspath(scores)),
+        sample_weight=weights_file and weights_file.match(names, os.fspath(scores)),
     )
-    reports = (*data.reports, *([weighing.report] if weighing else []))
+    reports = (*data.reports, *([weights_file.report] if weights_file else []))
     return ReportOutcome(page, reports, data.notes)
 
 
 # -- shared -----------------------------------------------------------------------------------
 
 
-def _load_for_scores(
-    model: AnyPath, options: Mapping[str, Any]
-) -> tuple[HierLPR, ReadOptions, ExecutionOptions]:
+def _load_for_scores(model: AnyPath, options: Mapping[str, Any]) -> tuple[HierLPR, RunOptions]:
     """Load a model of scores, and how scores are read for it; a classifier is refused."""
     fitted: HierLPR = load_model(model)
-    reading, execution = split_options(
-        fitted.hierarchy_, {"missing_scores": fitted.missing_scores, **options}
-    )
-    return fitted, reading, execution
+    missing = {"missing_scores": fitted.missing_scores}
+    return fitted, RunOptions(hierarchy=fitted.hierarchy_, **{**missing, **options})

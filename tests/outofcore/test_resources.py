@@ -1,14 +1,18 @@
+import gzip
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hierlpr import HierlprError
+from hierlpr import Hierarchy, HierlprError
+from hierlpr.exceptions import ResourceError
+from hierlpr.outofcore.batches import RunOptions
 from hierlpr.outofcore.resources import (
     ExecutionOptions,
     duckdb_connection,
-    estimate_instances,
     estimate_rows,
+    needed_memory,
     parse_memory,
     sorted_rows,
     whole_samples,
@@ -27,12 +31,25 @@ def test_the_folder_for_temporary_files_must_exist(tmp_path):
 
 
 def test_sizes_are_estimated_without_reading(tmp_path):
-    wide = pa.table({"sample": ["a", "b", "c"], "A": [0.0] * 3, "B": [0.0] * 3})
-    pq.write_table(wide, tmp_path / "s.parquet")
-    assert estimate_instances(str(tmp_path / "s.parquet")) == 6
-    assert estimate_rows(str(tmp_path / "s.parquet")) == 3
-    (tmp_path / "r.csv").write_text("x" * 2000)
-    assert estimate_rows(str(tmp_path / "r.csv")) == 100
+    table = pa.table({"sample": ["a", "b", "c"], "A": [0.0] * 3, "B": [0.0] * 3})
+    pq.write_table(table, tmp_path / "s.parquet")
+    (tmp_path / "s.csv").write_text("sample,A,B\n" + "".join(f"s{i},1,0\n" for i in range(900)))
+    (tmp_path / "s.csv.gz").write_bytes(gzip.compress((tmp_path / "s.csv").read_bytes()))
+    (tmp_path / "long.csv").write_text("sample,label,score\n" + "s1,A,0.5\n" * 70)
+    (tmp_path / "empty.csv").write_text("sample,A,B\n")
+    options = RunOptions(hierarchy=Hierarchy([("A", "B")]))
+    for name, n_rows, n_scores in (("s.parquet", 3, 6), ("s.csv", 900, 1800), ("empty.csv", 0, 0),
+                                   ("s.csv.gz", 900, 1800), ("long.csv", 70, 70)):  # fmt: skip
+        path = str(tmp_path / name)
+        assert estimate_rows(path) == n_rows
+        assert needed_memory(options.open(path, "scores"), 1)[0] == n_scores
+
+
+def test_names_that_do_not_fit_are_refused():
+    options = ExecutionOptions(memory="100MB")
+    options.require_memory(60_000_000, "names")
+    with pytest.raises(ResourceError, match=r"0\.1 GB .* too little for names: at least 0\.2 GB"):
+        options.require_memory(61_000_000, "names")
 
 
 def test_rows_are_sorted_on_disk_and_nothing_is_left(tmp_path, monkeypatch):

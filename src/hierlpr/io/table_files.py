@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import Any, Literal, NamedTuple, TypedDict, Unpack
@@ -100,6 +100,7 @@ class TableFile:
     _aliases: Mapping[str, str]
     _hierarchy: Hierarchy | None  # without it, labels are numbered as they appear
     _may_miss: bool
+    name_bytes: int = 0  # of the samples of a wide table as Arrow text; set by the first batch
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -116,10 +117,11 @@ class TableFile:
         truth. Of long tables the caller finds repeated pairs and calls `report_repeated_pairs`.
         """
         n_rows = n_rows or max(1, BATCH_VALUES // len(self._columns))
-        seen: set[str] = set()
+        repeated = self._repeated_hashes() if self.layout == "wide" else np.empty(0, np.int64)
+        earlier: set[str] = set()
         n_read = 0
         for batch, place in self._source.chunks(list(self._columns.values()), n_rows):
-            checked = self._good_rows(batch, place, seen)
+            checked = self._good_rows(batch, place, repeated, earlier)
             self.log.check(batch.num_rows)
             if checked.num_rows:
                 yield checked
@@ -146,20 +148,42 @@ class TableFile:
 
     # -- checks -------------------------------------------------------------------------------
 
+    def _repeated_hashes(self) -> NDArray[np.int64]:
+        """Return the hashes that several samples of a wide table have, sorted.
+
+        They come from a pass over the names alone, because names take much more memory.
+        """
+        # What is wrong with a row is reported by the pass that reads the scores.
+        names = replace(self._source, log=ReadReport(self.log.path, lenient=True))
+        parts = []
+        for batch, _ in names.chunks([self._columns[""]]):
+            column = as_names(batch.column(0), self.log, SAMPLE_COLUMN)
+            parts.append(name_hashes(column))
+            self.name_bytes += 4 * len(column) + (pc.sum(pc.binary_length(column)).as_py() or 0)
+        hashes = np.concatenate(parts) if parts else np.empty(0, np.int64)
+        del parts
+        hashes.sort()
+        return np.unique(hashes[1:][hashes[1:] == hashes[:-1]])
+
     def _good_rows(
-        self, batch: pa.RecordBatch, place: Callable[[int], Place], seen: set[str]
+        self,
+        batch: pa.RecordBatch,
+        place: Callable[[int], Place],
+        repeated: NDArray[np.int64],
+        earlier: set[str],
     ) -> pa.RecordBatch:
         """Return the rows with a sample, a label and good values; log the others.
 
-        A sample of a wide table must not be among those `seen` before.
+        Of the samples of a wide table whose hashes are `repeated`, the names are added to
+        `earlier`, and a name that is there already is a problem.
         """
         sample = as_names(batch.column(0), self.log, SAMPLE_COLUMN)
         if self.layout == "wide":
-            columns, given = self._numbers(batch, 1), sample.to_pylist()
-            again = np.zeros(batch.num_rows, dtype=bool)
-            for i, name in enumerate(given):
-                again[i] = name in seen
-                seen.add(name)
+            columns, again = self._numbers(batch, 1), np.zeros(batch.num_rows, dtype=bool)
+            shared = np.isin(name_hashes(sample), repeated) if repeated.size else again
+            for i in np.flatnonzero(shared).tolist():
+                again[i] = (name := sample[i].as_py()) in earlier
+                earlier.add(name)
             other, names = again, list(self._codes)
             arrays: list[NDArray[Any]] = [column.values for column in columns]
         else:
@@ -179,7 +203,7 @@ class TableFile:
             if not nameless[row] and other[row]:
                 text = "the label has no name."
                 if self.layout == "wide":
-                    text = f"sample {given[row]!r} occurs more than once."
+                    text = f"sample {sample[row].as_py()!r} occurs more than once."
             elif not nameless[row]:
                 column = next(x for x in columns if x.is_bad[row])
                 column_name, (text, hint) = column.name, self._value_problem(column, row)
@@ -292,6 +316,12 @@ def open_table(
         _hierarchy=hierarchy,
         _may_miss=is_wide and missing == "allow",
     )
+
+
+def name_hashes(names: Any) -> NDArray[np.int64]:
+    """Return the 64-bit hashes of names, the same throughout a process."""
+    objects = names.to_numpy(zero_copy_only=False)
+    return np.fromiter(map(hash, objects), np.int64, len(objects))
 
 
 # -- columns ----------------------------------------------------------------------------------

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,20 +30,24 @@ from hierlpr.io import (
 )
 from hierlpr.io.auxiliary_tables import Weights, read_weights
 from hierlpr.io.read_tables import MissingTruth, Pair, batch_matrix
-from hierlpr.io.table_files import MissingScores, TableFile
+from hierlpr.io.table_files import Content, MissingScores, TableFile
+from hierlpr.outofcore.names import NameNumbers, joined_names
 from hierlpr.outofcore.resources import (
     FIT_BYTES,
+    GROWTH,
+    NAME_BYTES,
     RANK_BYTES,
     ExecutionOptions,
-    estimate_instances,
+    needed_memory,
     sorted_rows,
     whole_samples,
+    work_folder,
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ReadOptions:
-    """How tables are read.
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class RunOptions(ExecutionOptions):
+    """How tables are read, and how a run is executed.
 
     Attributes
     ----------
@@ -83,27 +85,22 @@ class ReadOptions:
         missing = self.missing_scores
         return read_scores(path, self.hierarchy, missing_scores=missing, **self.shared)
 
+    def open(self, path: str, content: Content) -> TableFile:
+        """Open a table."""
+        missing = self.missing_scores
+        return open_table(path, content, self.hierarchy, missing_scores=missing, **self.shared)
+
     def truth(self, path: str) -> ReadTable:
         """Read a whole table of truth."""
         return read_truth(path, self.hierarchy, propagate_truth=self.propagate_truth, **self.shared)
 
 
-def split_options(
-    hierarchy: Hierarchy, options: Mapping[str, Any]
-) -> tuple[ReadOptions, ExecutionOptions]:
-    """Return how tables are read and how a run is executed."""
-    names = {option.name for option in fields(ExecutionOptions)}
-    execution = {name: value for name, value in options.items() if name in names}
-    reading = {name: value for name, value in options.items() if name not in names}
-    return ReadOptions(hierarchy, **reading), ExecutionOptions(**execution)
-
-
 def read_sample_weights(
-    path: AnyPath | None, reading: ReadOptions, max_weight: float | None = None
+    path: AnyPath | None, options: RunOptions, max_weight: float | None = None
 ) -> Weights | None:
     """Read the weights of samples, if a file has them."""
-    options = {**reading.table, "lenient": reading.lenient}
-    return None if path is None else read_weights(path, max_weight=max_weight, **options)
+    table = {**options.table, "lenient": options.lenient}
+    return None if path is None else read_weights(path, max_weight=max_weight, **table)
 
 
 def as_hierarchy_file(hierarchy: Any) -> HierarchyFile:
@@ -118,102 +115,101 @@ def as_hierarchy_file(hierarchy: Any) -> HierarchyFile:
 class ScoreBatches:
     """Scores of a file as tables of whole samples; one table if all of them fit into memory.
 
-    A wide table is read as it stands. A long one is first sorted by sample. Sample names,
-    `n_samples` and `report` are complete after the iteration.
+    Each table comes with the names of its samples as Arrow text. A wide table is read as it
+    stands. A long one is first sorted by sample. `n_samples`, `report` and, with `keep_names`,
+    `names` of all samples are complete after the iteration.
     """
 
     def __init__(
         self,
         path: str,
-        reading: ReadOptions,
-        execution: ExecutionOptions,
+        options: RunOptions,
         *,
         n_bytes: int | None = None,
+        keep_names: bool = False,
     ) -> None:
-        self._path, self._reading, self._execution = path, reading, execution
-        self.n_instances = estimate_instances(path)
-        needed = self.n_instances * (n_bytes or RANK_BYTES)
-        self.is_whole = execution.scheduler is None and execution.fits(needed)
-        self.names: list[str] = []
+        self._path, self._options, self._keep_names = path, options, keep_names
+        self._file = options.open(path, "scores")
+        self.n_scores, needed = needed_memory(self._file, n_bytes or RANK_BYTES)
+        self.is_whole = options.scheduler is None and options.fits(needed)
+        self.n_samples, self.names = 0, pa.array([], pa.string())
         self.report = ReadReport(path, "scores")
 
-    @property
-    def n_samples(self) -> int:
-        """Number of samples read so far."""
-        return len(self.names)
-
-    def __iter__(self) -> Iterator[Table]:
-        reading, execution = self._reading, self._execution
+    def __iter__(self) -> Iterator[tuple[Table, pa.Array]]:
+        options, file = self._options, self._file
         if self.is_whole:
-            execution.on_progress("reading scores", 0, 1)
-            found = reading.scores(self._path)
-            self.names, self.report = list(found.samples), found.report
-            yield found.table
+            options.on_progress("reading scores", 0, 1)
+            read = options.scores(self._path)
+            names = pa.array(read.samples, pa.string())
+            self.n_samples, self.names, self.report = len(names), names, read.report
+            yield read.table, names
             return
-        missing = reading.missing_scores
-        file = open_table(
-            self._path, "scores", reading.hierarchy, missing_scores=missing, **reading.shared
-        )
-        done = 0
-        with closing(self._wide(file) if file.layout == "wide" else self._long(file)) as batches:
-            for batch in batches:
-                self.names += batch.samples or ()
-                yield batch
-                done += batch.n_samples * len(batch.labels)
-                execution.on_progress("reading scores", done, max(done, self.n_instances))
-        if not self.names:
+        done, parts = 0, []
+        with closing(self._wide() if file.layout == "wide" else self._long()) as batches:
+            for table, names in batches:
+                self.n_samples += len(names)
+                if self._keep_names:
+                    parts.append(names)
+                yield table, names
+                done += table.values.size
+                options.on_progress("reading scores", done, max(done, self.n_scores))
+        if not self.n_samples:
             raise file.no_rows_error()
-        self.report = file.log.complete(samples=self.n_samples, labels=reading.hierarchy.n_labels)
+        self.names = joined_names(parts)
+        self.report = file.log.complete(samples=self.n_samples, labels=len(file.labels))
 
-    def _wide(self, file: TableFile) -> Generator[Table]:
+    def _wide(self) -> Generator[tuple[Table, pa.Array]]:
         """Read a wide table, some rows at a time."""
-        size = max(1, self._execution.batch_instances // len(file.labels))
-        for batch in file.batches(size):
-            names = tuple(batch.column(0).to_pylist())
-            yield Table(batch_matrix(batch), file.labels, names)
+        file, options = self._file, self._options
+        for batch in file.batches(max(1, options.batch_instances // len(file.labels))):
+            if self._keep_names:
+                options.require_memory(file.name_bytes, "the names of all samples")
+            yield Table(batch_matrix(batch), file.labels), batch.column(0)
 
-    def _long(self, file: TableFile) -> Generator[Table]:
+    def _long(self) -> Generator[tuple[Table, pa.Array]]:
         """Sort a long table by sample, in order of first appearance, and cut it into batches."""
-        numbers: dict[str, int] = {}
+        file, options = self._file, self._options
+        numbers = NameNumbers()
         schema = pa.schema({"sample": pa.int64(), "label": pa.int32(), "value": pa.float64()})
-        names: list[str] = []
         n_rows = 0
 
         def entries() -> Iterator[pa.RecordBatch]:
             nonlocal n_rows
             for batch in file.batches():
-                sample = number_samples(batch.column("sample"), numbers)
+                sample = numbers.numbers(batch.column("sample"))
+                options.require_memory(numbers.n_bytes, f"the names of {len(numbers):,} samples")
                 label = batch.column("label").to_numpy()
-                listed = label >= 0
-                n_rows += int(np.count_nonzero(listed))
+                is_label = label >= 0
+                n_rows += int(np.count_nonzero(is_label))
                 columns = [sample, label, batch.column("value").to_numpy()]
-                arrays = [pa.array(column[listed]) for column in columns]
+                arrays = [pa.array(column[is_label]) for column in columns]
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+                options.on_progress("sorting scores", n_rows, max(n_rows, self.n_scores))
 
         by = "sample, label, value DESC"
-        with closing(sorted_rows(entries(), schema, by, self._execution)) as ordered:
-            first = 0
-            for batch in whole_samples(ordered, self._execution.batch_instances):
-                names = list(numbers) if first == 0 else names
+        with closing(sorted_rows(entries(), schema, by, options)) as ordered:
+            first, names = 0, pa.array([], pa.string())
+            for batch in whole_samples(ordered, options.batch_instances):
+                names = names if first else numbers.names()
                 sample, label, value = _without_repeated(batch, names, file)
                 n_rows -= batch["sample"].size - sample.size
                 is_complete = n_rows == len(names) * len(file.labels)
                 stop = int(sample[-1]) + 1
-                rows, shape = tuple(names[first:stop]), (stop - first, len(file.labels))
+                own, shape = names.slice(first, stop - first), (stop - first, len(file.labels))
                 if is_complete and value.size == shape[0] * shape[1]:
-                    yield Table(value.reshape(shape), file.labels, rows, is_list=True)
+                    yield Table(value.reshape(shape), file.labels, is_list=True), own
                 else:
                     ptr = np.searchsorted(sample, np.arange(first, stop + 1))
                     matrix = sparse.csr_array((value, label, ptr), shape=shape)
-                    yield Table(matrix, file.labels, rows)
+                    yield Table(matrix, file.labels), own
                 first = stop
-        if 0 < first < len(numbers):  # samples whose labels are all unknown
-            rest = tuple(names[first:])
-            yield Table(sparse.csr_array((len(rest), len(file.labels))), file.labels, rest)
+        if 0 < first < len(names):  # samples whose labels are all unknown
+            rest = names.slice(first)
+            yield Table(sparse.csr_array((len(rest), len(file.labels))), file.labels), rest
 
 
 def _without_repeated(
-    batch: dict[str, NDArray[Any]], names: list[str], file: TableFile
+    batch: dict[str, NDArray[Any]], names: pa.Array, file: TableFile
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
     """Return sorted entries without repeated pairs, after reporting these."""
     sample, label, value = batch.values()
@@ -221,16 +217,9 @@ def _without_repeated(
     if not again.any():
         return sample, label, value
     at = int(np.argmax(again))
-    file.report_repeated_pairs(int(again.sum()), names[sample[at]], file.labels[label[at]])
+    pair = names[int(sample[at])].as_py(), file.labels[label[at]]
+    file.report_repeated_pairs(int(again.sum()), *pair)
     return sample[~again], label[~again], value[~again]
-
-
-def number_samples(column: pa.Array, numbers: dict[str, int]) -> NDArray[np.int64]:
-    """Return the number of each sample; `numbers` grows in order of first appearance."""
-    coded = column.dictionary_encode()
-    names = coded.dictionary.to_pylist()
-    number = [numbers.setdefault(name, len(numbers)) for name in names]
-    return np.asarray(np.array(number, dtype=np.int64)[coded.indices.to_numpy()])
 
 
 # -- random subsets ---------------------------------------------------------------------------
@@ -250,84 +239,88 @@ class Samples(NamedTuple):
 
 
 def read_pair(
-    scores: str, truth: str | None, reading: ReadOptions, execution: ExecutionOptions, seed: int
+    scores: str, truth: str | None, options: RunOptions, seed: int, *, n_bytes: int | None = None
 ) -> Samples:
     """Read scores and truth of the same samples: all of them, or a random subset.
 
-    Without truth, the scores take its place in the pair.
+    Without truth, the scores take its place in the pair. The subset is so large that its instances
+    take up the working memory with `n_bytes` each.
     """
-    execution.on_progress("reading scores", 0, 1)
-    scored, notes = read_samples(scores, reading, execution, seed)
+    n_bytes = n_bytes or FIT_BYTES
+    options.on_progress("reading scores", 0, 1)
+    scored, notes = read_samples(scores, options, seed, n_bytes=n_bytes)
     if truth is None:
         return Samples(Pair(scored.table, scored.table, ()), (scored.report,), notes)
-    if notes or not execution.fits(estimate_instances(truth) * FIT_BYTES):
-        known = _read_truth_of(truth, scored.samples, reading, execution)
+    if notes or not options.fits(needed_memory(options.open(truth, "truth"), n_bytes)[1]):
+        labelled = _read_truth_of(truth, scored.samples, options)
     else:
-        known = reading.truth(truth)
-    pair = pair_samples(scored, known, missing_truth=reading.missing_truth)
-    return Samples(pair, (scored.report, known.report), (*notes, *pair.notes))
+        labelled = options.truth(truth)
+    pair = pair_samples(scored, labelled, missing_truth=options.missing_truth)
+    return Samples(pair, (scored.report, labelled.report), (*notes, *pair.notes))
 
 
 def read_samples(
-    scores: str, reading: ReadOptions, execution: ExecutionOptions, seed: int
+    scores: str, options: RunOptions, seed: int, *, n_bytes: int | None = None
 ) -> tuple[ReadTable, tuple[str, ...]]:
     """Read all scores of a file or, if they do not fit into memory, those of a random subset.
 
     Every sample has the same chance to be in the subset. Also returns a note about it.
     """
-    source = ScoreBatches(scores, reading, execution, n_bytes=FIT_BYTES)
-    capacity = np.inf if source.is_whole else int(execution.memory) // FIT_BYTES
+    n_bytes = n_bytes or FIT_BYTES
+    source = ScoreBatches(scores, options, n_bytes=n_bytes)
+    capacity = np.inf if source.is_whole else int(options.memory)
     rng = np.random.default_rng(seed)
     # Each sample gets a random key; those with the smallest keys are kept as far as they fit.
-    held: list[tuple[NDArray[np.float64], Table]] = []
+    parts: list[tuple[NDArray[np.float64], Table, pa.Array]] = []
     largest = 1.0
-    for table in source:
-        held.append((rng.random(table.n_samples), table))
-        key = np.concatenate([own for own, _ in held])
-        size = np.concatenate([_instances_per_sample(part) for _, part in held])
+    for table, names in source:
+        parts.append((rng.random(table.n_samples), table, names))
+        key = np.concatenate([keys for keys, _, _ in parts])
+        size = np.concatenate([_bytes_per_sample(part, n_bytes) for _, part, _ in parts])
         order = np.argsort(key)
         fitting = np.cumsum(size[order]) <= capacity
         if fitting.all() and largest == 1.0:
             continue
         largest = min(largest, float(key[order][fitting][-1]) if fitting.any() else 0.0)
-        held = [
-            (own[own <= largest], part.rows(np.flatnonzero(own <= largest))) for own, part in held
+        drawn = [np.flatnonzero(keys <= largest) for keys, _, _ in parts]
+        parts = [
+            (keys[rows], part.rows(rows), own.take(pa.array(rows)))
+            for (keys, part, own), rows in zip(parts, drawn, strict=True)
         ]
-    table = _concatenate([part for _, part in held])
+    table = _concatenate([part for _, part, _ in parts])
+    names = joined_names([own for _, _, own in parts])
+    table = replace(table, samples=tuple(names.to_pylist()))
     notes: tuple[str, ...] = ()
     if table.n_samples < source.n_samples:
         notes = (
             f"{table.n_samples:,} of {source.n_samples:,} samples are used, drawn at random; more "
-            "do not fit into --memory",
+            "do not fit into the working memory",
         )
     return ReadTable(table, source.report, "long" if table.is_list else "wide"), notes
 
 
-def _instances_per_sample(table: Table) -> NDArray[np.int64]:
+def _bytes_per_sample(table: Table, n_bytes: int) -> NDArray[np.int64]:
     if isinstance(table.values, np.ndarray):
-        return np.full(table.n_samples, table.values.shape[1])
-    return np.asarray(4 * np.diff(table.values.indptr), dtype=np.int64)
+        return np.full(table.n_samples, NAME_BYTES + n_bytes * table.values.shape[1])
+    return np.asarray(NAME_BYTES + n_bytes * GROWTH * np.diff(table.values.indptr), dtype=np.int64)
 
 
 def _concatenate(tables: list[Table]) -> Table:
-    names = tuple(name for table in tables for name in table.samples or ())
     values = [table.values for table in tables]
     if len(tables) == 1:
         return tables[0]
     joined: Any = np.concatenate(values) if isinstance(values[0], np.ndarray) else None
     if joined is None:
         joined = sparse.csr_array(sparse.vstack(values, format="csr"))
-    return replace(tables[0], values=joined, samples=names)
+    return replace(tables[0], values=joined)
 
 
-def _read_truth_of(
-    truth: str, names: tuple[str, ...], reading: ReadOptions, execution: ExecutionOptions
-) -> ReadTable:
+def _read_truth_of(truth: str, names: tuple[str, ...], options: RunOptions) -> ReadTable:
     """Read the truth of some samples, through a temporary file of their rows."""
-    file = open_table(truth, "truth", reading.hierarchy, **reading.shared)
+    file = options.open(truth, "truth")
     wanted = pa.array(names, pa.string())
-    with tempfile.TemporaryDirectory(prefix="hierlpr-", dir=execution.work) as folder:
-        part = Path(folder) / "truth.parquet"
+    with work_folder(options) as folder:
+        part = folder / "truth.parquet"
         writer: Any = None
         for batch in file.batches():
             rows = pa.Table.from_batches([batch]).filter(pc.is_in(batch.column(0), wanted))
@@ -342,11 +335,10 @@ def _read_truth_of(
         if writer is None:
             raise file.no_rows_error()
         writer.close()
-        options = replace(reading, table={}, aliases={})
-        if file.is_cafa:
-            options = replace(options, propagate_truth=True)
+        plain = replace(options, table={}, aliases={})
+        plain = replace(plain, propagate_truth=plain.propagate_truth or file.is_cafa)
         try:
-            read = options.truth(str(part))
+            read = plain.truth(str(part))
         except FileError as error:
             raise FileError(str(error).replace(str(part), truth)) from None
     report = replace(read.report, path=truth, format=file.log.format)

@@ -35,15 +35,13 @@ from hierlpr.metrics.evaluation import (
     score_groups,
 )
 from hierlpr.outofcore.batches import (
-    ReadOptions,
+    RunOptions,
     as_hierarchy_file,
-    number_samples,
     read_sample_weights,
-    split_options,
 )
+from hierlpr.outofcore.names import NameNumbers
 from hierlpr.outofcore.resources import (
     EVALUATE_BYTES,
-    ExecutionOptions,
     estimate_rows,
     sorted_rows,
     whole_samples,
@@ -102,42 +100,41 @@ def evaluate_file(
         As in `fit_file`.
     """
     loaded = as_hierarchy_file(hierarchy)
-    given = {"aliases": loaded.aliases, **options}
-    reading, execution = split_options(loaded.hierarchy, given)
-    weighing = read_sample_weights(weights, reading)
+    run = RunOptions(hierarchy=loaded.hierarchy, **{"aliases": loaded.aliases, **options})
+    weights_file = read_sample_weights(weights, run)
     path = os.fspath(ranking)
-    execution.on_progress("reading", 0, 1)
-    known = reading.truth(os.fspath(truth))
-    if not execution.fits(estimate_rows(path) * EVALUATE_BYTES):
-        return _Streamed(path, known, reading, execution, weighing).outcome()
-    ranked = read_ranking(path, reading.hierarchy, aliases=reading.aliases, lenient=reading.lenient)
-    found = _match(ranked.samples, known, reading, path)
-    row = found.row[ranked.sample]
-    keep: Any = row >= 0
-    keep = slice(None) if keep.all() else keep
-    execution.on_progress("measuring", 0, len(ranked))
+    run.on_progress("reading", 0, 1)
+    labelled = run.truth(os.fspath(truth))
+    if not run.fits(estimate_rows(path) * EVALUATE_BYTES):
+        return _Streamed(path, labelled, run, weights_file).outcome()
+    ranked = read_ranking(path, run.hierarchy, aliases=run.aliases, lenient=run.lenient)
+    matched = _match(ranked.samples, labelled, run, path)
+    row = matched.row[ranked.sample]
+    is_evaluated: Any = row >= 0
+    is_evaluated = slice(None) if is_evaluated.all() else is_evaluated
+    run.on_progress("measuring", 0, len(ranked))
     evaluation = evaluate_ranking(
-        row[keep],
-        ranked.label[keep],
-        ranked.score[keep],
-        found.sets,
-        reading.hierarchy,
+        row[is_evaluated],
+        ranked.label[is_evaluated],
+        ranked.score[is_evaluated],
+        matched.sets,
+        run.hierarchy,
         ordered=ranked.lpr is not None,
-        call=None if ranked.call is None else ranked.call[keep],
-        sample_weight=weighing and weighing.match(found.names, f"{truth} and {ranking}"),
+        call=None if ranked.call is None else ranked.call[is_evaluated],
+        sample_weight=weights_file and weights_file.match(matched.names, f"{truth} and {ranking}"),
     )
-    reports = (ranked.report, known.report, *([weighing.report] if weighing else []))
-    return EvaluateOutcome(evaluation, reports, tuple(found.notes))
+    reports = (ranked.report, labelled.report, *([weights_file.report] if weights_file else []))
+    return EvaluateOutcome(evaluation, reports, tuple(matched.notes))
 
 
 def _match(
-    samples: tuple[str, ...], known: ReadTable, reading: ReadOptions, source: str
+    samples: tuple[str, ...], labelled: ReadTable, options: RunOptions, source: str
 ) -> _Matched:
     """Find the samples of a ranking in the truth; those it lacks get no label or are left out."""
-    row, is_negative, found = match_samples(
-        samples, known, missing_truth=reading.missing_truth, source=source, word="ranked"
+    row, is_negative, notes = match_samples(
+        samples, labelled, missing_truth=options.missing_truth, source=source, word="ranked"
     )
-    notes, names, truth = list(found), list(known.samples), known.table.values
+    names, truth = list(labelled.samples), labelled.table.values
     unlisted = len(set(names) - set(samples))
     lost = np.flatnonzero(row < 0)
     if lost.size and is_negative:
@@ -158,43 +155,38 @@ class _Streamed:
     def __init__(
         self,
         path: str,
-        known: ReadTable,
-        reading: ReadOptions,
-        execution: ExecutionOptions,
+        labelled: ReadTable,
+        options: RunOptions,
         weights: Weights | None,
     ) -> None:
-        self._known, self._reading, self._execution = known, reading, execution
-        self._weights, self._path = weights, path
+        self._labelled, self._options, self._weights = labelled, options, weights
+        self._path = path
         self._file = open_table(
-            path,
-            "ranking",
-            reading.hierarchy,
-            aliases=reading.aliases,
-            lenient=reading.lenient,
+            path, "ranking", options.hierarchy, aliases=options.aliases, lenient=options.lenient
         )
         self._is_ordered = self._has_calls = False
-        self._samples: dict[str, int] = {}  # in order of appearance
+        self._numbers, self._samples = NameNumbers(), ()
         self._key: list[NDArray[np.float64]] = []  # rank or falling score of every row
         self._n_rows = self._n_again = 0
 
     def outcome(self) -> EvaluateOutcome:
         """Read the ranking once, sorted by sample, and measure it."""
         by = "sample, key, row"
-        with closing(sorted_rows(self._rows(), _ROW_SCHEMA, by, self._execution)) as rows:
-            return self._outcome(whole_samples(rows, self._execution.batch_instances))
+        with closing(sorted_rows(self._rows(), _ROW_SCHEMA, by, self._options)) as rows:
+            return self._outcome(whole_samples(rows, self._options.batch_instances))
 
     def _outcome(self, batches: Iterator[dict[str, NDArray[Any]]]) -> EvaluateOutcome:
         first = next(batches, None)
         if first is None:
             raise self._file.no_rows_error()
-        found = _match(tuple(self._samples), self._known, self._reading, self._path)
-        truth = (
-            found.sets if found.sets.open is None else found.sets.closed(self._reading.hierarchy)
-        )
-        source = f"{self._known.report.path} and {self._path}"
-        given = self._weights and self._weights.match(found.names, source)
-        weight = None if given is None else check_sample_weight(given, len(found.names))
-        sums, signed = self._measure(first, batches, found.row, truth, weight)
+        self._samples = tuple(self._numbers.names().to_pylist())
+        matched = _match(self._samples, self._labelled, self._options, self._path)
+        truth = matched.sets
+        truth = truth if truth.open is None else truth.closed(self._options.hierarchy)
+        source = f"{self._labelled.report.path} and {self._path}"
+        read = self._weights and self._weights.match(matched.names, source)
+        weight = None if read is None else check_sample_weight(read, len(matched.names))
+        sums, signed = self._measure(first, batches, matched.row, truth, weight)
         key = np.concatenate(self._key)
         if not self._is_ordered:
             groups = score_groups(-key, signed)
@@ -205,14 +197,15 @@ class _Streamed:
         evaluation = sums.evaluation(*groups, None if weight is None else effective_number(weight))
         n_rows = self._n_rows - self._n_again
         report = self._file.log.complete(rows=n_rows, samples=len(self._samples))
-        own = [self._weights.report] if self._weights else []
-        return EvaluateOutcome(evaluation, (report, self._known.report, *own), tuple(found.notes))
+        reports = [report, self._labelled.report]
+        reports += [self._weights.report] if self._weights else []
+        return EvaluateOutcome(evaluation, tuple(reports), tuple(matched.notes))
 
     def _rows(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the ranking with numbers in place of names."""
         total = estimate_rows(self._path)
-        for given in self._file.batches():
-            batch = given.filter(pc.greater_equal(given.column("label"), 0))
+        for rows in self._file.batches():
+            batch = rows.filter(pc.greater_equal(rows.column("label"), 0))
             columns = set(batch.schema.names)
             # With LPRs it is a ranking, whose order counts among equal scores.
             self._is_ordered, self._has_calls = "lpr" in columns, "call" in columns
@@ -221,24 +214,24 @@ class _Streamed:
             self._key.append(key)
             call = batch.column("call").to_numpy() != 0 if self._has_calls else np.ones(n, bool)
             row = np.arange(self._n_rows, self._n_rows + n)
-            sample = number_samples(batch.column("sample"), self._samples)
+            sample = self._numbers.numbers(batch.column("sample"))
             label = batch.column("label")
             arrays = [pa.array(sample), pa.array(key), pa.array(row), label, pa.array(score)]
             arrays.append(pa.array(call))
             self._n_rows += n
-            self._execution.on_progress("reading", self._n_rows, max(self._n_rows, total))
+            self._options.on_progress("reading", self._n_rows, max(self._n_rows, total))
             yield pa.RecordBatch.from_arrays(arrays, schema=_ROW_SCHEMA)
 
     def _measure(
         self,
         first: dict[str, NDArray[Any]],
         batches: Iterator[dict[str, NDArray[Any]]],
-        place: NDArray[np.int64],
+        row_of: NDArray[np.int64],
         truth: LabelSets,
         weight: NDArray[np.float64] | None,
     ) -> tuple[SampleSums, NDArray[Any]]:
         """Add up the measures of samples; also return the signed weight of each row."""
-        h = self._reading.hierarchy
+        h = self._options.hierarchy
         accretion = accretion_of(truth, h, weight)
         share = 0.0 if truth.open is None else implied_share(truth, h, weight)
         sums = SampleSums(h, accretion, has_calls=self._has_calls, share=share)
@@ -248,29 +241,28 @@ class _Streamed:
         for batch in chain((first,), batches):
             once = self._first_of_pairs(batch)
             batch = {name: column[once] for name, column in batch.items()}
-            kept = place[batch["sample"]] >= 0
-            rows = place[batch["sample"][kept]]
+            is_evaluated = row_of[batch["sample"]] >= 0
+            rows = row_of[batch["sample"][is_evaluated]]
             samples, sample = np.unique(rows, return_inverse=True)
             is_ranked[samples] = True
-            call = batch["call"][kept] if self._has_calls else None
-            listed = Rows(sample, batch["label"][kept], batch["score"][kept], call)
-            own = None if weight is None else weight[samples]
-            signed[batch["row"][kept]] = sums.add(listed, truth.take(samples), own)
+            call = batch["call"][is_evaluated] if self._has_calls else None
+            listed = Rows(sample, batch["label"][is_evaluated], batch["score"][is_evaluated], call)
+            counts = None if weight is None else weight[samples]
+            signed[batch["row"][is_evaluated]] = sums.add(listed, truth.take(samples), counts)
             done += batch["row"].size
-            self._execution.on_progress("measuring", done, self._n_rows)
+            self._options.on_progress("measuring", done, self._n_rows)
         rest = np.flatnonzero(~is_ranked)  # samples that the ranking does not list
         if rest.size:
             nothing = Rows(np.empty(0, int), np.empty(0, int), np.empty(0), None)
             if self._has_calls:
                 nothing = nothing._replace(call=np.empty(0, dtype=bool))
-            own = None if weight is None else weight[rest]
-            sums.add(nothing, truth.take(rest), own)
+            sums.add(nothing, truth.take(rest), None if weight is None else weight[rest])
         return sums, signed
 
     def _first_of_pairs(self, batch: dict[str, NDArray[Any]]) -> Any:
         """Return which rows are the first of their pair; repeated pairs are reported."""
         sample, label = batch["sample"], batch["label"]
-        pairs = sample * self._reading.hierarchy.n_labels + label
+        pairs = sample * self._options.hierarchy.n_labels + label
         first = np.unique(pairs, return_index=True)[1]
         if first.size == pairs.size:
             return slice(None)
@@ -278,6 +270,6 @@ class _Streamed:
         again[first] = False
         at = int(np.argmax(again))
         self._n_again += int(again.sum())
-        pair = list(self._samples)[sample[at]], self._file.labels[label[at]]
+        pair = self._samples[sample[at]], self._file.labels[label[at]]
         self._file.report_repeated_pairs(int(again.sum()), *pair)
         return ~again

@@ -37,18 +37,14 @@ from hierlpr.io.table_output import CHANCES, ENDINGS, RANKING_SCHEMA, TableWrite
 from hierlpr.lpr.drift import Drift
 from hierlpr.model import HierLPR
 from hierlpr.model.prediction import difference_note, set_rule, sets_of
-from hierlpr.outofcore.batches import ReadOptions, ScoreBatches, read_samples
-from hierlpr.outofcore.resources import (
-    CHUNK_ROWS,
-    ExecutionOptions,
-    sorted_rows,
-)
+from hierlpr.outofcore.batches import RunOptions, ScoreBatches, read_samples
+from hierlpr.outofcore.resources import CHUNK_ROWS, sorted_rows
 from hierlpr.ranking.order import Ranking, rank
 
 # Rows per sample: all labels, those that are possible, or the deepest sure label.
 SetRows = Literal["all", "possible", "deepest"]
 SURE = SET_WORDS.index("sure")
-Numbered = tuple[Table, int]  # samples, and the number of the first of them
+Numbered = tuple[Table, int]  # samples, and how many come before them
 
 BatchType = TypeVar("BatchType")
 Result = TypeVar("Result")
@@ -67,9 +63,8 @@ class PredictionJob:
     scores: str
     out: str
     kind: str  # ending of the output
-    reading: ReadOptions
     captions: tuple[str, ...] | None  # names of the labels for people
-    execution: ExecutionOptions
+    options: RunOptions
     notes: list[str] = field(default_factory=list)  # what is wrong with the scores
 
     @classmethod
@@ -78,8 +73,7 @@ class PredictionJob:
         model: HierLPR,
         scores: str,
         out: str,
-        reading: ReadOptions,
-        execution: ExecutionOptions,
+        options: RunOptions,
         *,
         with_names: bool,
         endings: tuple[str, ...] = ENDINGS,
@@ -87,28 +81,35 @@ class PredictionJob:
         """Make a job; raise if its output cannot be written under this name."""
         kind = check_choice(ending(out), endings, name="the ending of the output")
         captions = _captions(model.hierarchy_, kind, out) if with_names else None
-        return cls(model, scores, out, kind, reading, captions, execution)
+        return cls(model, scores, out, kind, captions, options)
 
-    def batches(self, source: ScoreBatches) -> Iterator[Numbered]:
-        """Yield batches with the number of their first sample; compare the first with the fit."""
-        first = 0
-        for given in source:
-            table = as_kind(given, self.model.kind_)
-            if first == 0 and (note := difference_note(self.model, table)):
+    def batches(
+        self, source: ScoreBatches, names: deque[pa.Array] | None = None
+    ) -> Iterator[Numbered]:
+        """Yield batches and how many samples come before; compare the first with the fit.
+
+        The names of the samples of each batch are appended to `names`.
+        """
+        n_before = 0
+        for scores, samples in source:
+            if names is not None:
+                names.append(samples)
+            table = as_kind(scores, self.model.kind_)
+            if n_before == 0 and (note := difference_note(self.model, table)):
                 self.notes.append(note)
-            yield table, first
-            first += table.n_samples
+            yield table, n_before
+            n_before += table.n_samples
 
     def rows(
         self, function: Callable[[Numbered], pa.RecordBatch], source: ScoreBatches, by: str
     ) -> Generator[pa.RecordBatch]:
         """Yield the rows of all batches in order; those of each batch are in order already."""
-        results = map_batches(function, self.batches(source), self.execution.scheduler)
+        results = map_batches(function, self.batches(source), self.options.scheduler)
         first, second = next(results), next(results, None)
         if second is None:
             yield from (first.slice(i, CHUNK_ROWS) for i in range(0, len(first), CHUNK_ROWS))
             return
-        rows = sorted_rows(chain((first, second), results), first.schema, by, self.execution)
+        rows = sorted_rows(chain((first, second), results), first.schema, by, self.options)
         del first, second
         with closing(rows):
             yield from rows
@@ -117,9 +118,9 @@ class PredictionJob:
         """Return the labels by number as a column of names, and their captions if requested."""
         names = {"label": self.model.hierarchy_.labels, "name": self.captions}
         return {
-            column: pa.DictionaryArray.from_arrays(code, pa.array(given, pa.string()))
-            for column, given in names.items()
-            if given is not None
+            column: pa.DictionaryArray.from_arrays(code, pa.array(texts, pa.string()))
+            for column, texts in names.items()
+            if texts is not None
         }
 
     def schema(self, columns: pa.Schema) -> pa.Schema:
@@ -164,36 +165,35 @@ def rank_scores(
     """Rank a file of scores and write the ranking."""
     model, drift = job.model, None
     if adapt:
-        read, notes = read_samples(job.scores, job.reading, job.execution, seed=0)
+        read, notes = read_samples(job.scores, job.options, seed=0)
         job.notes.extend(notes)
         model, drift = adapt_model(model, read.table)
     cutoff = model.cutoff_
     only_calls = calls_only and cutoff.groups is None and cutoff.max_calls is None
-    source = ScoreBatches(job.scores, job.reading, job.execution)
+    source = ScoreBatches(job.scores, job.options, keep_names=True)
     function = partial(ranked_rows, model, top=top, calls_only=only_calls)
     schema, n_ranked, n_calls = job.schema(RANKING_SCHEMA), 0, 0
 
-    def parts() -> Iterator[tuple[pa.RecordBatch, int, pa.Array]]:
-        """Yield sorted rows, how many come before them, and the names of all samples."""
-        first, names = 0, None
+    def parts() -> Iterator[tuple[pa.RecordBatch, int]]:
+        """Yield sorted rows and how many come before them."""
+        n_before = 0
         for batch in rows:
-            names = pa.array(source.names, pa.string()) if names is None else names
-            batch = batch.slice(0, None if top is None else top - first)
-            yield batch, first, names
-            first += len(batch)
-            if first == top:
+            batch = batch.slice(0, None if top is None else top - n_before)
+            yield batch, n_before
+            n_before += len(batch)
+            if n_before == top:
                 return
 
     with (
         atomic_output(job.out) as part,
-        closing(job.rows(function, source, "depth, place")) as rows,
+        closing(job.rows(function, source, "score_key, tie_key")) as rows,
         TableWriter(part, schema, chances=CHANCES) as writer,
     ):
-        for found in map_batches(partial(_named_rows, job, schema), parts(), None):
-            writer.write(found.filter(found.column("call")) if calls_only else found)
-            n_ranked += len(found)
-            n_calls += pc.sum(found.column("call")).as_py() or 0
-            job.execution.on_progress("writing", n_ranked, max(n_ranked, source.n_instances))
+        for ranked in map_batches(partial(_named_rows, job, schema, source), parts(), None):
+            writer.write(ranked.filter(ranked.column("call")) if calls_only else ranked)
+            n_ranked += len(ranked)
+            n_calls += pc.sum(ranked.column("call")).as_py() or 0
+            job.options.on_progress("writing", n_ranked, max(n_ranked, source.n_scores))
     n_samples = source.n_samples
     counts = writer.n_rows, n_calls, n_samples, n_samples * model.hierarchy_.n_labels
     return RankOutcome(*counts, (source.report,), cutoff, drift, tuple(job.notes))
@@ -204,28 +204,28 @@ def ranked_rows(
 ) -> pa.RecordBatch:
     """Rank a batch of samples: rows in calling order, with two integers that sort all rows.
 
-    `depth` falls with the block score. `place` holds, from its highest bit, the topological number
-    of the first label of the block, the sample, and the position inside the block. `calls_only`
-    needs a cutoff with one level, so that the calls come first.
+    `score_key` falls with the block score. `tie_key` holds, from its highest bit, the topological
+    number of the first label of the block, the sample, and the position inside the block.
+    `calls_only` needs a cutoff with one level, so that the calls come first.
     """
-    table, first_sample = batch
+    table, n_before = batch
     order = rank(model.lprs(table), model.hierarchy_, top=top, n_jobs=model.n_jobs)
     call = called(order, model, table)
     n = int(np.count_nonzero(call)) if calls_only else len(order)
     bits = _label_bits(model.hierarchy_.n_labels)
-    if first_sample + table.n_samples > 1 << (64 - 2 * bits):
+    if n_before + table.n_samples > 1 << (64 - 2 * bits):
         raise DataError("There are too many samples and labels for one ranking.")
     start = np.flatnonzero(order.first)
     size = np.diff(np.append(start, len(order)))
     inside = np.arange(len(order)) - np.repeat(start, size)
     root = np.repeat(model.hierarchy_.position[order.label[start]], size).astype(np.uint64)
-    sample = order.sample.astype(np.uint64) + np.uint64(first_sample)
+    sample = order.sample.astype(np.uint64) + np.uint64(n_before)
     shift = np.uint64(bits)
-    place = (root << np.uint64(64 - bits)) | (sample << shift) | inside.astype(np.uint64)
+    tie_key = (root << np.uint64(64 - bits)) | (sample << shift) | inside.astype(np.uint64)
     columns = {
-        "depth": ~np.ascontiguousarray(order.score).view(np.uint64),
-        "place": place,
-        "tag": (order.label.astype(np.uint32) << np.uint32(1)) | call,
+        "score_key": ~np.ascontiguousarray(order.score).view(np.uint64),
+        "tie_key": tie_key,
+        "label_and_call": (order.label.astype(np.uint32) << np.uint32(1)) | call,
         "lpr": order.lpr,
     }
     return pa.RecordBatch.from_pydict({name: pa.array(x[:n]) for name, x in columns.items()})
@@ -236,20 +236,20 @@ def _label_bits(n_labels: int) -> int:
 
 
 def _named_rows(
-    job: PredictionJob, schema: pa.Schema, part: tuple[pa.RecordBatch, int, pa.Array]
+    job: PredictionJob, schema: pa.Schema, source: ScoreBatches, part: tuple[pa.RecordBatch, int]
 ) -> pa.Table:
-    """Return the output for some sorted rows, given how many come before them and all names."""
-    batch, n_before, names = part
-    depth, place, tag, lpr = (column.to_numpy() for column in batch.columns)
+    """Return the output for some sorted rows and how many come before them."""
+    batch, n_before = part
+    score_key, tie_key, label_and_call, lpr = (column.to_numpy() for column in batch.columns)
     bits = _label_bits(job.model.hierarchy_.n_labels)
-    sample = (place >> np.uint64(bits)) & np.uint64((1 << (64 - 2 * bits)) - 1)
+    sample = (tie_key >> np.uint64(bits)) & np.uint64((1 << (64 - 2 * bits)) - 1)
     columns = {
         "rank": pa.array(np.arange(n_before + 1, n_before + len(batch) + 1)),
-        "sample": names.take(pa.array(sample)),
+        "sample": source.names.take(pa.array(sample)).cast(pa.string()),
         "lpr": pa.array(lpr),
-        "score": pa.array(np.invert(depth).view(np.float64)),
-        "call": pa.array((tag & np.uint32(1)).astype(bool)),
-        **job.label_columns(pa.array((tag >> np.uint32(1)).astype(np.int32))),
+        "score": pa.array(np.invert(score_key).view(np.float64)),
+        "call": pa.array((label_and_call & np.uint32(1)).astype(bool)),
+        **job.label_columns(pa.array((label_and_call >> np.uint32(1)).astype(np.int32))),
     }
     return pa.table(columns).select(schema.names)
 
@@ -296,21 +296,19 @@ class SetsOutcome(NamedTuple):
 
 def write_sets(job: PredictionJob, wanted: SetRows) -> SetsOutcome:
     """Write the sure and possible labels of every sample, in the order of the scores."""
-    source = ScoreBatches(job.scores, job.reading, job.execution)
+    source = ScoreBatches(job.scores, job.options)
     function = partial(set_rows, job.model, wanted=wanted)
     codes = pa.dictionary(pa.int32(), pa.string())
     schema = pa.schema({"sample": pa.string(), "label": codes})
     if wanted != "deepest":
         schema = schema.append(pa.field("set", pa.dictionary(pa.int8(), pa.string())))
     schema, n_sure, n_possible = job.schema(schema), 0, 0
+    names: deque[pa.Array] = deque()  # of the batches under way
     with atomic_output(job.out) as part, TableWriter(part, schema, is_cafa=False) as writer:
-        for batch in map_batches(function, job.batches(source), job.execution.scheduler):
+        for batch in map_batches(function, job.batches(source, names), job.options.scheduler):
             sample, label, level = batch.columns
-            number = sample.to_numpy()
-            first = int(number[0]) if number.size else 0
-            names = pa.array(source.names[first : int(number.max(initial=0)) + 1], pa.string())
             columns = {
-                "sample": names.take(pa.array(number - first)),
+                "sample": names.popleft().take(sample),
                 "set": pa.DictionaryArray.from_arrays(level, pa.array(SET_WORDS)),
                 **job.label_columns(label),
             }
@@ -324,11 +322,12 @@ def write_sets(job: PredictionJob, wanted: SetRows) -> SetsOutcome:
 def set_rows(model: HierLPR, batch: Numbered, *, wanted: SetRows) -> pa.RecordBatch:
     """Return the rows of some samples: sure labels first, then possible ones, parents first.
 
-    The column `set` holds positions in ``SET_WORDS``; the label is null where none is sure.
+    Samples are numbered within the batch. The column `set` holds positions in ``SET_WORDS``; the
+    label is null where none is sure.
     """
-    table, first_sample = batch
+    table, _ = batch
     h, sets = model.hierarchy_, sets_of(model, table, set_rule(model))
-    sample = np.arange(first_sample, first_sample + table.n_samples)
+    sample = np.arange(table.n_samples)
     if wanted == "deepest":
         label = deepest_sure(sets, h)
         level = np.where(label >= 0, SURE, 0)
@@ -336,9 +335,9 @@ def set_rows(model: HierLPR, batch: Numbered, *, wanted: SetRows) -> pa.RecordBa
         level = sets.codes()[:, h.order]
         order = np.argsort(-level, axis=1, kind="stable")
         level = np.take_along_axis(level, order, axis=1)
-        kept = (level > 0) if wanted == "possible" else np.ones_like(level, dtype=bool)
-        sample = np.broadcast_to(sample[:, None], level.shape)[kept]
-        label, level = h.order[order][kept], level[kept]
+        is_row = (level > 0) if wanted == "possible" else np.ones_like(level, dtype=bool)
+        sample = np.broadcast_to(sample[:, None], level.shape)[is_row]
+        label, level = h.order[order][is_row], level[is_row]
     code = pa.array(label.astype(np.int32), mask=label < 0)
     columns = [pa.array(sample), code, pa.array(level.astype(np.int8))]
     return pa.RecordBatch.from_arrays(columns, ["sample", "label", "set"])

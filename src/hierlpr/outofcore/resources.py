@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import math
 import os
 import re
 import tempfile
@@ -17,30 +19,33 @@ from numpy.typing import NDArray
 
 from hierlpr._kernels._jit import n_jobs_or_default
 from hierlpr._utils import AnyPath, require
-from hierlpr.exceptions import DataError, FileError, HierlprError
+from hierlpr.exceptions import DataError, FileError, ResourceError
 from hierlpr.io.reading import (
+    BLOCK,
     GZIP_MAGIC,
+    MAX_LINE,
     is_parquet,
     open_bytes,
     open_parquet,
     open_plain,
     reason,
 )
-from hierlpr.io.table_files import LABEL_NAMES
+from hierlpr.io.table_files import TableFile
 
 DEFAULT_MEMORY = "1GB"
 SMALLEST_MEMORY = 1 << 26
 CHUNK_ROWS = 1 << 18
 
 # Bytes of working memory per instance, measured: to rank a batch, to rank a whole file, to fit, and
-# per row of a ranking that is evaluated in memory.
+# per row of a ranking that is evaluated in memory. The name of a sample takes more than its text.
 BATCH_BYTES = 200
 RANK_BYTES = 140
 FIT_BYTES = 80
 EVALUATE_BYTES = 100
-# Bytes of text per instance of a wide table, and per row of a ranking; rough.
-TEXT_INSTANCE_BYTES = 6
-TEXT_ROW_BYTES = 20
+NAME_BYTES = 160
+GROWTH = 4  # instances per score of a long table: its ancestors get a score too
+SORT_SHARE = 0.5  # of the working memory, that DuckDB may use
+NAMES_SHARE = 0.6  # of the working memory, that names of samples may take
 MOST_UNPACKED = 1 << 34  # more is not counted
 
 OnProgress = Callable[[str, int, int], None]
@@ -82,6 +87,15 @@ class ExecutionOptions:
         """Whether this many bytes fit into the working memory."""
         return n_bytes <= int(self.memory)
 
+    def require_memory(self, n_bytes: int, what: str) -> None:
+        """Raise if `what` takes more than its share of the working memory."""
+        if n_bytes > NAMES_SHARE * int(self.memory):
+            least = math.ceil(n_bytes / NAMES_SHARE / 1e8) / 10
+            raise ResourceError(
+                f"{int(self.memory) / 1e9:.2g} GB of working memory are too little for {what}: at "
+                f"least {least:.1f} GB are needed."
+            )
+
     @property
     def batch_instances(self) -> int:
         """Number of instances per batch."""
@@ -111,22 +125,24 @@ def parse_memory(text: str | int) -> int:
 # -- sizes of files ---------------------------------------------------------------------------
 
 
-def estimate_instances(path: str) -> int:
-    """Estimate the number of instances in a file of scores or truth without reading it."""
-    if not is_parquet(path):
-        return _text_bytes(path) // TEXT_INSTANCE_BYTES
-    with open_parquet(path) as opened:
-        names = [name.strip().lower() for name in opened.schema_arrow.names]
-        is_long = len(names) < 10 and not set(names).isdisjoint(LABEL_NAMES)
-        return int(opened.metadata.num_rows * (4 if is_long else len(names) - 1))
+def needed_memory(file: TableFile, n_bytes: int) -> tuple[int, int]:
+    """Estimate how many scores a table lists, and the memory for them with `n_bytes` each."""
+    n_rows = estimate_rows(file.log.path)
+    if file.layout == "long":
+        return n_rows, n_rows * GROWTH * n_bytes
+    n_scores = n_rows * len(file.labels)
+    return n_scores, n_scores * n_bytes + n_rows * NAME_BYTES
 
 
 def estimate_rows(path: str) -> int:
-    """Count the rows of a Parquet ranking, or estimate those of a text file."""
+    """Count the rows of a Parquet file, or estimate those of a text file from its first ones."""
     if is_parquet(path):
         with open_parquet(path) as opened:
             return int(opened.metadata.num_rows)
-    return _text_bytes(path) // TEXT_ROW_BYTES
+    with open_plain(path) as stream:
+        header = len(stream.readline(MAX_LINE))
+        block = bytes(stream.read(BLOCK))
+    return (_text_bytes(path) - header) * max(1, block.count(b"\n")) // max(1, len(block))
 
 
 def _text_bytes(path: str) -> int:
@@ -145,7 +161,22 @@ def _text_bytes(path: str) -> int:
     return size
 
 
-# -- DuckDB -----------------------------------------------------------------------------------
+# -- temporary files, and DuckDB --------------------------------------------------------------
+
+
+@contextmanager
+def work_folder(options: ExecutionOptions) -> Iterator[Path]:
+    """Yield a private folder for temporary files; a full disk is reported with its name."""
+    parent = tempfile.gettempdir() if options.work is None else options.work
+    try:
+        with tempfile.TemporaryDirectory(prefix="hierlpr-", dir=parent) as name:
+            yield Path(name)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS):
+            raise
+        raise ResourceError(
+            f"{parent}: this folder for temporary files is full or not writable ({reason(error)})."
+        ) from None
 
 
 @contextmanager
@@ -153,7 +184,7 @@ def duckdb_connection(folder: Path, memory: int) -> Iterator[Any]:
     """Yield a DuckDB connection that writes to `folder` what does not fit into `memory`."""
     duckdb = _load_duckdb()
     config: dict[str, Any] = {
-        "memory_limit": f"{memory * 4 // 5 // 2**20}MiB",
+        "memory_limit": f"{memory // 2**20}MiB",
         "temp_directory": str(folder / "spill"),
         "threads": n_jobs_or_default(None),
     }
@@ -161,13 +192,11 @@ def duckdb_connection(folder: Path, memory: int) -> Iterator[Any]:
     try:
         connection.execute("SET enable_external_access = false")
         yield connection
-    except duckdb.OutOfMemoryException as error:
-        raise HierlprError(
-            f"The sort needs more space than is available ({reason(error)}).\n"
-            f"Hint: give more --memory, or free space on the disk of {folder} (--work)."
+    except (duckdb.OutOfMemoryException, duckdb.IOException) as error:
+        raise ResourceError(
+            f"{folder.parent}: the sort needs more memory, or more space in this folder for "
+            f"temporary files ({reason(error)})."
         ) from None
-    except duckdb.IOException as error:
-        raise OSError(None, reason(error), str(folder)) from None
     finally:
         connection.close()
 
@@ -187,16 +216,14 @@ def sorted_rows(
     The rows wait in a temporary Arrow file; all batches are consumed before the first row is
     returned.
     """
-    with tempfile.TemporaryDirectory(prefix="hierlpr-", dir=options.work) as name:
+    with work_folder(options) as folder:
         _load_duckdb()  # takes a while, during which other threads still process batches
-        file = Path(name) / "rows.arrow"
+        file = folder / "rows.arrow"
         with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
             for batch in batches:
                 writer.write_table(pa.Table.from_batches([batch]), max_chunksize=CHUNK_ROWS)
-        with (
-            pa.OSFile(str(file), "rb") as source,
-            duckdb_connection(Path(name), int(options.memory)) as connection,
-        ):
+        memory = int(SORT_SHARE * int(options.memory))
+        with pa.OSFile(str(file), "rb") as source, duckdb_connection(folder, memory) as connection:
             stored = pa.ipc.open_file(source)
             rows = (stored.get_batch(i) for i in range(stored.num_record_batches))
             connection.register("rows", pa.RecordBatchReader.from_batches(schema, rows))
@@ -209,19 +236,19 @@ def whole_samples(
     batches: Iterable[pa.RecordBatch], size: int
 ) -> Iterator[dict[str, NDArray[Any]]]:
     """Regroup rows, sorted by their column `sample`, into batches that end with a sample."""
-    held: list[pa.RecordBatch] = []
+    parts: list[pa.RecordBatch] = []
 
     def arrays(table: pa.Table) -> dict[str, NDArray[Any]]:
         return {name: table.column(name).to_numpy() for name in table.column_names}
 
     for batch in batches:
-        held.append(batch)
-        if sum(map(len, held)) >= size:
-            table = pa.Table.from_batches(held)
+        parts.append(batch)
+        if sum(map(len, parts)) >= size:
+            table = pa.Table.from_batches(parts)
             sample = table.column("sample").to_numpy()
             end = int(np.searchsorted(sample, sample[-1]))
-            held = table.slice(end).to_batches()
+            parts = table.slice(end).to_batches()
             if end:
                 yield arrays(table.slice(0, end))
-    if held:
-        yield arrays(pa.Table.from_batches(held))
+    if parts:
+        yield arrays(pa.Table.from_batches(parts))
