@@ -40,8 +40,7 @@ def count_calls(
 @kernel
 def bet(
     gain: Floats,
-    order: Int64s,
-    largest: float,
+    largest: Floats,
     square: float,
     weight: float,
     goal: float,
@@ -50,17 +49,17 @@ def bet(
 ) -> float:
     """Return the log wealth at the end, or when it first reaches `goal`. O(samples).
 
-    `gain` of a sample is what a stake of 1 wins on it. Before each sample the stake is
-    ``urgency(log wealth) / sqrt(samples left * square)``, at most `largest`, where `square` is that
-    of the samples before, and as if of `weight` more samples the one that was given. It depends on
-    nothing that is still to come. ``urgency[k]`` belongs to a log wealth of ``k / steps_per_unit``
-    below its end.
+    `gain` of a sample is what a stake of 1 wins on it, in the order of the bets. Before each sample
+    the stake is ``urgency(log wealth) / sqrt(samples left * square)``, at most its `largest`, where
+    `square` is that of the samples before, and as if of `weight` more samples the one that was
+    given. It depends on nothing that is still to come. ``urgency[k]`` belongs to a log wealth of
+    ``k / steps_per_unit`` below its end.
     """
-    n = order.size
+    n = gain.size
     last = urgency.size - 2
     log_wealth, seen = 0.0, 0.0
     for k in range(n):
-        own = gain[order[k]]
+        own = gain[k]
         if own == 0.0:
             continue
         place = (goal - log_wealth) * steps_per_unit
@@ -69,7 +68,7 @@ def bet(
             return log_wealth
         urge = urgency[at] + (place - at) * (urgency[at + 1] - urgency[at])
         spread = math.sqrt((n - k) * (weight * square + seen) / (weight + k))
-        log_wealth += math.log1p(min(urge / spread, largest) * own)
+        log_wealth += math.log1p(min(urge / spread, largest[k]) * own)
         seen += own * own
         if log_wealth >= goal:
             break

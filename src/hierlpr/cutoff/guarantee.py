@@ -175,8 +175,17 @@ def is_precise(
         stake = min(math.sqrt(2.0 * goal / (gain.size * pair.square)), largest)
         if np.log1p(stake * gain).sum() < goal:
             return False
-    options = (largest, pair.square, PROFILE_WEIGHT, goal, float(_STEPS), _urgency())
-    return bool(bet(gain, shuffle.order, *options) >= goal)
+    stakes = np.full(gain.size, largest)
+    return log_wealth(gain[shuffle.order], stakes, pair.square, PROFILE_WEIGHT, goal) >= goal
+
+
+def log_wealth(gain: Float, largest: Float, square: float, weight: float, goal: float) -> float:
+    """Bet on gains in turn; return the log wealth at the end, or when it first reaches `goal`.
+
+    `largest` are the largest stakes, `square` the mean square gain that is expected, with the
+    weight of `weight` samples.
+    """
+    return float(bet(gain, largest, square, weight, goal, float(_STEPS), _urgency()))
 
 
 @cache

@@ -1,0 +1,1 @@
+"""Certify calls on a population without truth, by checking a few samples of it."""
