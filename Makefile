@@ -7,7 +7,7 @@ RUN := $(BIN)/python -m
 # The suite with the lower bound of every dependency in pyproject.toml.
 OLDEST ?= .venv-oldest
 
-.PHONY: demo test test-oldest lint types check slow bench bench-scale docs paper dist clean
+.PHONY: demo test test-oldest lint types check slow mutate bench bench-scale docs paper dist clean
 
 demo: $(VENV)/.installed
 	$(BIN)/hierlpr demo
@@ -30,6 +30,9 @@ check: lint types test docs
 
 slow: $(VENV)/.test
 	$(RUN) pytest -n auto -m slow
+
+mutate: $(VENV)/.test
+	$(BIN)/python tests/mutate.py
 
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/table.py

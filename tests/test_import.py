@@ -1,4 +1,4 @@
-"""What `import hierlpr` and `hierlpr --help` cost, and what is said when an extra is missing."""
+"""What `import hierlpr` and `hierlpr --help` load, and what is said when an extra is missing."""
 
 import subprocess
 import sys
@@ -14,14 +14,9 @@ HEAVY = ["sklearn", "pyarrow", "dask", "matplotlib", "duckdb", "numba", "jinja2"
     "use", ["import hierlpr", "from hierlpr.cli import main; main(['-h'], standalone_mode=False)"]
 )
 def test_import_and_help_are_light(use):
-    code = (
-        f"import resource, sys; {use}\n"
-        "usage = resource.getrusage(resource.RUSAGE_SELF)\n"
-        f"print([m for m in {HEAVY} if m in sys.modules])\n"
-        "print(usage.ru_utime + usage.ru_stime < 0.5)\n"
-    )
+    code = f"import sys; {use}\nprint([m for m in {HEAVY} if m in sys.modules])\n"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-2:] == ["[]", "True"]
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 def test_every_public_name_loads():

@@ -85,6 +85,13 @@ def check_choice(value: Any, choices: Sequence[str], *, name: str) -> str:
     return str(value)
 
 
+def unmasked(values: Any) -> Any:
+    """Return a masked array as numbers with NaN where it is masked, anything else unchanged."""
+    if not np.ma.isMaskedArray(values) or not np.ma.is_masked(values):
+        return values
+    return np.ma.filled(values.astype(np.float64), np.nan)
+
+
 def check_real_array(values: Any, *, name: str) -> NDArray[np.float64]:
     """Return a C-contiguous float64 array from booleans, integers or floats."""
     if is_sparse(values):
@@ -93,7 +100,7 @@ def check_real_array(values: Any, *, name: str) -> NDArray[np.float64]:
             f"Hint: give {name}.toarray() if entries that are not stored are 0."
         )
     try:
-        array = np.asarray(values)
+        array = np.asarray(unmasked(values))
     except ValueError:  # rows of different lengths
         raise DataError(
             f"{name} must be a matrix of numbers, but its rows differ in length.\n"

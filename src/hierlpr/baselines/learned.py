@@ -13,7 +13,7 @@ from sklearn.tree import DecisionTreeRegressor
 from hierlpr._utils.checks import check_choice
 from hierlpr.baselines.rank_functions import align_dense, order_by, propagate_min, weighted
 from hierlpr.data.partial_truth import align_truth
-from hierlpr.data.tables import Table
+from hierlpr.data.tables import Table, align, dense
 from hierlpr.exceptions import DataError, HierarchyError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint import joint_posterior
@@ -261,9 +261,9 @@ def _ends(tree: Any, share: float) -> NDArray[np.intp]:
 
 
 def _features(features: Any) -> Features:
-    x = np.asarray(features, dtype=np.float64)
-    if x.ndim != 2:
-        raise DataError(f"features must be a matrix (n_samples, n_features), got shape {x.shape}.")
+    x = dense(align(features, None, name="features").values)
+    if x.shape[1] == 0:
+        raise DataError("features must have at least one column.")
     if np.isinf(x).any():
         raise DataError("features hold infinite values.")
     return np.ascontiguousarray(x, dtype=np.float32)

@@ -130,15 +130,16 @@ def top_down(
     return _order_by_changed(propagate_min, scores, hierarchy, top, weight)
 
 
-def propagate_max(values: Float, hierarchy: Hierarchy) -> Float:
+def propagate_max(scores: Any, hierarchy: Hierarchy) -> Float:
     """Return scores raised to that of the highest descendant."""
-    raised = np.array(values, dtype=np.float64, order="C")
+    raised = np.array(align_dense(scores, hierarchy, name="scores")[1], order="C")
     max_up(raised, hierarchy.order, hierarchy.parent_ptr, hierarchy.parent_idx)
     return raised
 
 
-def propagate_min(values: Float, hierarchy: Hierarchy) -> Float:
+def propagate_min(scores: Any, hierarchy: Hierarchy) -> Float:
     """Return scores lowered to that of the lowest ancestor."""
+    values = align_dense(scores, hierarchy, name="scores")[1]
     numbered = np.ascontiguousarray(values[:, hierarchy.order])
     min_down(numbered, hierarchy.parent_ptr, hierarchy.parent_idx)
     return numbered[:, hierarchy.position]

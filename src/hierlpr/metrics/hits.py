@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._utils.checks import check_level, check_real_array, check_sample_weight, is_sparse
+from hierlpr._utils.checks import (
+    check_level,
+    check_real_array,
+    check_sample_weight,
+    is_sparse,
+    unmasked,
+)
 from hierlpr.exceptions import DataError
 
 Float = NDArray[np.float64]
@@ -425,4 +431,4 @@ def check_status(truth: Any) -> NDArray[np.bool_]:
 
 def _as_array(truth: Any) -> NDArray[Any]:
     """Return truth or calls as an array; what a sparse matrix does not store is 0."""
-    return np.asarray(truth.toarray() if is_sparse(truth) else truth)
+    return np.asarray(truth.toarray() if is_sparse(truth) else unmasked(truth))
