@@ -274,7 +274,8 @@ def assign_names(
     if fitted.path_style_ is None:
         raise FileError(
             f"{model}: this is not a model that hierlpr assign wrote.\n"
-            "Hint: assign --truth writes one; models of hierlpr fit are for rank and sets."
+            "Hint: learn_names (hierlpr assign with truth) writes one; models of hierlpr fit are "
+            "for rank and sets."
         )
     known = fitted.path_style_.get("reading", {})
     given = {name: value for name, value in reading.items() if value}

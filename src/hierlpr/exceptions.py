@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Self
 
 
 class HierlprError(ValueError):
-    """Bad input. The base of every error that hierlpr raises on purpose."""
+    """Bad input. The base of every error that hierlpr raises on purpose.
+
+    Hints name options of Python; `options` lists them as ``"name"`` or ``"name=value"``, so that
+    the command line can add its own.
+    """
+
+    def __init__(self, *args: object, options: Sequence[str] = ()) -> None:
+        super().__init__(*args)
+        self.options = tuple(options)
 
 
 class HierarchyError(HierlprError):

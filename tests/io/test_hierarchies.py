@@ -153,7 +153,7 @@ def test_path_lists(tmp_path, sep):
     read = load_hierarchy(path)
     bare = sep.strip()
     assert read.hierarchy.labels == ("A", f"A{bare}B", f"A{bare}B{bare}C", f"A{bare}D", "E")
-    given = load_hierarchy(write(tmp_path / "q.paths", "a.b\na.c\n"), sep=".")
+    given = load_hierarchy(write(tmp_path / "q.paths", "a.b\na.c\n"), path_sep=".")
     assert given.hierarchy.labels == ("a", "a.b", "a.c")
 
 

@@ -148,7 +148,7 @@ ROWS = [  # a bad last row, and what the message says about it
     (WIDE + "s3,1,2,1_0\n", "line 4, column 'C'"),
     (WIDE + "s3,1,2,0x1\n", "line 4, column 'C'"),
     (WIDE + "s3,1,2,\uff11\n", "line 4, column 'C'"),
-    (WIDE + 's3,1,2,"0,5"\n', "line 4, column 'C'(.|\n)*--decimal"),
+    (WIDE + 's3,1,2,"0,5"\n', "line 4, column 'C'(.|\n)*decimal=','"),
     (WIDE + "s3,1,2," + "9" * 10**6 + "x\n", "line 4, column 'C'"),
     (WIDE + "\ns3,1,nan,2\n", "line 5, column 'B': .*missing"),
     (WIDE + "s3,1,,2\n", "line 4, column 'B': .*missing"),

@@ -179,8 +179,8 @@ def read_hierarchy_file(shell: Shell, options: dict[str, Any], hierarchy: str) -
     loaded = load_hierarchy(
         shell.input_file(hierarchy),
         relationships=tuple(dict.fromkeys(("is_a", *edges))) if edges else None,
-        sep=path_sep,
-        table_sep=options.get("sep"),
+        path_sep=path_sep,
+        sep=options.get("sep"),
         lenient=options["lenient"],
     )
     shell.read(loaded.report)

@@ -6,6 +6,7 @@ import gc
 import importlib
 import logging
 import os
+import shlex
 import stat
 import sys
 import tempfile
@@ -84,13 +85,19 @@ class LazyGroup(click.Group):
             try:
                 return super().invoke(ctx)
             except Exception as error:
-                raise _as_click_error(error) from error
+                command = self.get_command(ctx, ctx.invoked_subcommand or "")
+                raise _as_click_error(error, command) from error
 
 
-def _as_click_error(error: Exception) -> Exception:
+def _as_click_error(error: Exception, command: click.Command | None) -> Exception:
     """Return the error that a command ends with, which prints one message."""
     if isinstance(error, HierlprError):
-        return BadInput(str(error))
+        params = {param.name: param for param in command.params} if command else {}
+        pairs = (text.partition("=")[::2] for text in error.options)
+        flags = [_flag(params[name], value) for name, value in pairs if name in params]
+        return BadInput(
+            f"{error}\nOn the command line: {', '.join(flags)}" if flags else str(error)
+        )
     expected = (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError)
     if isinstance(error, expected) or os.environ.get("HIERLPR_DEBUG"):
         return error
@@ -104,6 +111,11 @@ def _as_click_error(error: Exception) -> Exception:
         "Hint: this is a fault of hierlpr; please report it with the traceback that "
         "HIERLPR_DEBUG=1 shows."
     )
+
+
+def _flag(option: click.Parameter, value: str) -> str:
+    """Return an option with a value, as a user types it."""
+    return f"{option.opts[0]} {shlex.quote(value) if value else option.metavar or ''}".rstrip()
 
 
 def colored(word: str, color: str) -> str:

@@ -213,7 +213,8 @@ def split_samples(
         raise DataError(
             f"{name}: {n_samples} sample(s) cannot be split into a part to fit and one for the "
             "cutoff.\n"
-            "Hint: give more samples, or --calibration-scores and --calibration-truth."
+            "Hint: give more samples, or other samples for calibration.",
+            options=("calibration_scores", "calibration_truth"),
         )
     shuffled = np.random.default_rng(rng).permutation(n_samples)
     n_apart = min(n_samples // 3, limit)

@@ -95,8 +95,9 @@ def _add_levels(
     columns = [str(name) for name in data.obs.columns]
     if not levels or len(levels) != len(confidences):
         text = f"{len(levels)} columns of names and {len(confidences)} of confidences."
-        hint = "name both, coarsest first, with --levels and --confidences, or a matrix with --obsm"
-        raise file_error(found.path, "obs", text, f"{hint}; obs has {quote_names(columns)}.")
+        hint = "name both, coarsest first, with levels= and confidences=, or a matrix with obsm=; "
+        hint += f"obs has {quote_names(columns)}."
+        raise file_error(found.path, "obs", text, hint, ("levels", "confidences", "obsm"))
     names, scores = (
         zip(*(obs_column(found.path, data, x) for x in given), strict=True)
         for given in (levels, confidences)
@@ -110,10 +111,10 @@ def _add_levels(
 def obs_column(path: AnyPath, data: Any, name: str | None) -> list[str]:
     """Return a column of obs as text, empty where missing."""
     if name not in data.obs.columns:
-        asked = "which column has the true names? Give --truth-column NAME."
+        asked = "which column has the true names?"
         text = asked if name is None else f"no column {quote(name)}."
-        known = quote_names([str(x) for x in data.obs.columns])
-        raise file_error(path, "obs", text, f"obs has {known or 'no columns'}.")
+        hint = f"obs has {quote_names([str(x) for x in data.obs.columns]) or 'no columns'}; choose "
+        raise file_error(path, "obs", text, f"{hint}one with truth_column=.", ("truth_column",))
     column = data.obs[name].astype(object)
     return [str(x) for x in column.where(column.notna(), "")]
 

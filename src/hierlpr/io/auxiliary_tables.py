@@ -110,8 +110,8 @@ def _rows(
             problem = "there is no column" if not found else "there is more than one column"
             text = f"{problem} {known[0]!r}; the columns are {quote_names(source.columns)}."
             hint = f"the header has the columns {key} and {values[0]}; .csv has commas, .tsv "
-            hint += "tabs, --sep (sep=) changes that."
-            raise log.file_error(text, line=source.first_place, hint=hint)
+            hint += "tabs, sep= changes that."
+            raise log.file_error(text, line=source.first_place, hint=hint, options=("sep",))
         columns += found
     for batch, place in source.chunks(columns):
         log.counts["rows"] += batch.num_rows

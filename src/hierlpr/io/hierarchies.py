@@ -28,8 +28,8 @@ class HierarchyOptions(TypedDict, total=False):
     """Options of `read_hierarchy`, which describes them."""
 
     relationships: Collection[str] | None
+    path_sep: str | None
     sep: str | None
-    table_sep: str | None
     lenient: bool
 
 
@@ -57,9 +57,9 @@ def read_hierarchy(path: AnyPath, **options: Unpack[HierarchyOptions]) -> Hierar
     ----------------
     relationships : collection of str, optional
         OBO relationships that are edges, by default ``("is_a",)``.
-    sep : str, optional
+    path_sep : str, optional
         Separator of a path list; by default the most frequent one.
-    table_sep : str, optional
+    sep : str, optional
         Separator of the columns of an edge list; by default ``.csv`` has commas and ``.tsv`` tabs.
     lenient : bool
         Skip and count bad rows instead of stopping at the first.
@@ -113,12 +113,12 @@ def _read_graph(path: AnyPath, options: HierarchyOptions, log: ReadReport) -> fo
     if kind != ".obo" and relationships:
         raise log.file_error("only OBO files have relationships to choose.")
     if kind not in _TEXTS:
-        return formats.parse_edge_list(log, sep=options.get("table_sep"))
+        return formats.parse_edge_list(log, sep=options.get("sep"))
     lines = read_lines(path)
     if kind == ".obo":
         return formats.parse_obo(lines, log, relationships or ("is_a",))
     if kind in (".txt", ".paths"):
-        return formats.parse_paths(lines, log, sep=options.get("sep"))
+        return formats.parse_paths(lines, log, path_sep=options.get("path_sep"))
     return (formats.parse_arff if kind == ".arff" else formats.parse_json)(lines, log)
 
 

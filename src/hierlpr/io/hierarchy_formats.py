@@ -201,8 +201,8 @@ def parse_edge_list(log: ReadReport, *, sep: str | None = None) -> Graph:
         if not source.delimiter or len(header) != 2 or any(map(_HEADER_WORDS.fullmatch, header)):
             names = quote_names(source.columns)
             text = f"expected one column 'parent' and one 'child', got {names}."
-            hint = "the first row is parent,child; .csv has commas, .tsv tabs, --sep changes it."
-            raise log.file_error(text, line=source.first_place, hint=hint)
+            hint = "the first row is parent,child; .csv has commas, .tsv tabs, sep= changes it."
+            raise log.file_error(text, line=source.first_place, hint=hint, options=("sep",))
         source.has_header, columns = False, [0, 1]
     graph = Graph()
     n_rows = 0
@@ -259,16 +259,18 @@ def parse_json(lines: list[str], log: ReadReport) -> Graph:
 # -- paths ------------------------------------------------------------------------------------
 
 
-def parse_paths(lines: list[str], log: ReadReport, *, sep: str | None = None) -> Graph:
+def parse_paths(lines: list[str], log: ReadReport, *, path_sep: str | None = None) -> Graph:
     """Read one path per line, from a root down; a label is named by its whole path."""
     log.format = "path list"
-    if sep == "":
-        raise DataError("The separator of a path list must not be empty.\nHint: --path-sep /.")
+    if path_sep == "":
+        text = "The separator of a path list must not be empty.\nHint: for example '/'."
+        raise DataError(text, options=("path_sep",))
     given = enumerate(map(str.strip, lines), start=1)
     paths = [(i, text) for i, text in given if text and not text.startswith("#")]
     if not paths:
         raise log.file_error("there are no paths, only comments.")
-    if sep is None:
+    sep = path_sep or ""
+    if path_sep is None:
         counts = {s: sum(s in text for _, text in paths) for s in _SEPARATORS}
         sep = max(_SEPARATORS, key=lambda s: counts[s])
         log.notes.append(f"{log.path}: paths are split at {sep!r}")
@@ -278,8 +280,9 @@ def parse_paths(lines: list[str], log: ReadReport, *, sep: str | None = None) ->
         if all(segments):
             whole.append(sep.join(segments))
         else:
-            hint = f"segments are separated by {sep!r}; --path-sep changes that."
-            log.problem(f"the path {text[:60]!r} has an empty segment.", line=line, hint=hint)
+            hint = f"segments are separated by {sep!r}; path_sep= changes that."
+            what = f"the path {text[:60]!r} has an empty segment."
+            log.problem(what, line=line, hint=hint, options=("path_sep",))
     log.counts["paths"] += len(paths)
     log.check(len(paths))
     edges, labels = edges_of_paths(whole, sep)

@@ -116,8 +116,9 @@ def _recognise(path: AnyPath, raw: bytes, confidences: Any) -> Predictions:
 def write_like_input(found: Predictions, label: Index, chance: Float, path: AnyPath) -> None:
     """Write the tool's own format with every path cut at the label of its sample (-1: none)."""
     if found.rewrite is None:
-        hint = "leave --like-input out and write a table."
-        raise DataError(f"{found.path}: {found.format} files are not written.\nHint: {hint}")
+        hint = "leave like_input out and write a table."
+        text = f"{found.path}: {found.format} files are not written.\nHint: {hint}"
+        raise DataError(text, options=("like_input",))
     with atomic_output(path, compress=True) as part:
         found.rewrite(found, np.asarray(label, dtype=np.int64), np.asarray(chance), part)
 
@@ -157,7 +158,7 @@ def match_labels(
 
 def _with_hierarchy(found: Predictions, hierarchy: Hierarchy) -> Predictions:
     """Replace the hierarchy of the paths by a given one."""
-    hint = "leave --hierarchy out to take it from the paths."
+    hint = "leave the hierarchy out to take it from the paths."
     scores, column, is_unknown = match_labels(found, hierarchy, hint)
     ranks = [f"level {level}" for level in hierarchy.levels]
     new = {}  # labels, by those of the paths
@@ -250,8 +251,8 @@ def _read_two_columns(
     if at is None and (column is not None or len(header) != 2):
         asked = "which column has the true names?"
         text = asked if column is None else f"no column {quote(column)}."
-        hint = f"--truth-column NAME; there are {quote_names(table.header)}."
-        raise file_error(path, "line 1", text, hint)
+        hint = f"choose one with truth_column=; there are {quote_names(table.header)}."
+        raise file_error(path, "line 1", text, hint, ("truth_column",))
     rows: Iterable[tuple[int, list[str]]] = table.rows()
     if at is None and table.header[0] in samples:  # there is no header
         rows = chain([(1, table.header)], rows)

@@ -107,10 +107,10 @@ def read_truth(
         sample, above, below = closed.breach
         name = table.samples and table.samples[sample]
         text = f"sample {name!r} has {below!r} but not {above!r}, which is above it"
-        hint = "--propagate-truth (propagate_truth=True) adds missing ancestors. Or is the "
+        hint = "propagate_truth=True adds missing ancestors. Or is the "
         hint += "hierarchy reversed? hierlpr inspect shows its roots."
         n_added = f"({closed.n_added:,} label(s) are missing in total)"
-        raise file.log.file_error(f"{text} {n_added}.", hint=hint)
+        raise file.log.file_error(f"{text} {n_added}.", hint=hint, options=("propagate_truth",))
     file.log.counts["ancestors added"] = closed.n_added
     file.log.counts["unknown pairs"] = closed.n_open
     report = file.log.complete(samples=table.n_samples, labels=hierarchy.n_labels)
@@ -323,8 +323,9 @@ def match_samples(
     if lost and missing_truth is None:
         raise DataError(
             f"{path}: {len(lost):,} {word} sample(s) have no row: {quote_names(lost)}.\n"
-            "Hint: --missing-truth skip leaves them out, --missing-truth negative takes them as "
-            "samples without labels."
+            "Hint: missing_truth='skip' leaves them out, 'negative' takes them as samples without "
+            "labels.",
+            options=("missing_truth=skip", "missing_truth=negative"),
         )
     notes = []
     if lost:

@@ -13,7 +13,7 @@ import json
 import os
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -39,10 +39,15 @@ Place = int | str | None  # a line number, or text such as "row 7"
 Finder = Place | Callable[[], Place]  # a place, or a function that finds it if it is needed
 
 
-def file_error(path: AnyPath, place: str, text: str, hint: str = "") -> FileError:
-    """Return the error that names a place in a file; the caller raises it."""
+def file_error(
+    path: AnyPath, place: str, text: str, hint: str = "", options: Sequence[str] = ()
+) -> FileError:
+    """Return the error that names a place in a file; the caller raises it.
+
+    `options` are the options of Python that the hint is about.
+    """
     where = f"{path}, {place}" if place else f"{path}"
-    return FileError(f"{where}: {text}" + (f"\nHint: {hint}" if hint else ""))
+    return FileError(f"{where}: {text}" + (f"\nHint: {hint}" if hint else ""), options=options)
 
 
 @dataclass(slots=True)
@@ -57,7 +62,8 @@ class ReadReport:
     n_problems: int = 0
     notes: list[str] = field(default_factory=list)  # remarks about the whole file
     lenient: bool = False  # whether bad rows are skipped instead of raising
-    _first: tuple[str, str, str] | None = None  # place, message and hint of the first problem
+    # Place, message, hint and options of the first problem.
+    _first: tuple[str, str, str, Sequence[str]] | None = None
 
     def lines(self) -> list[Note]:
         """Return sentences for a terminal: a summary first; what was lost is a warning."""
@@ -79,20 +85,32 @@ class ReadReport:
         return {name: value for name, value in asdict(self).items() if name != "_first"}
 
     def file_error(
-        self, text: str, *, line: Place = None, column: str | None = None, hint: str = ""
+        self,
+        text: str,
+        *,
+        line: Place = None,
+        column: str | None = None,
+        hint: str = "",
+        options: Sequence[str] = (),
     ) -> FileError:
         """Return the error that names file, place and column; the caller raises it."""
-        return file_error(self.path, _place_text(line, column), text, hint)
+        return file_error(self.path, _place_text(line, column), text, hint, options)
 
     def problem(
-        self, text: str, *, line: Finder = None, column: str | None = None, hint: str = ""
+        self,
+        text: str,
+        *,
+        line: Finder = None,
+        column: str | None = None,
+        hint: str = "",
+        options: Sequence[str] = (),
     ) -> None:
         """Remember a bad row; the caller leaves it out."""
         self.n_problems += 1
         if len(self.problems) < MAX_PROBLEMS:
             place = _place_text(line, column)
             self.problems.append(f"{place}: {text}" if place else text)
-            self._first = self._first or (place, text, hint)
+            self._first = self._first or (place, text, hint, options)
 
     def unknown_label(
         self, label: str, known: Hierarchy, *, line: Finder, hint: str = "", times: int = 1
@@ -104,20 +122,22 @@ class ReadReport:
             hint = f"{nearest(label, known.labels)} {hint}".strip()
             if named is not None:
                 hint = f"this is the name of {named!r}; use the labels instead of their names."
-            self._first = _place_text(line), f"label {label!r} is not in the hierarchy.", hint
+            text = f"label {label!r} is not in the hierarchy."
+            self._first = _place_text(line), text, hint, ()
 
     def check(self, n_rows: int) -> None:
         """Raise for the first problem in `n_rows` rows, unless reading is lenient."""
         if self.lenient or self._first is None:
             return
-        place, text, hint = self._first
+        place, text, hint, options = self._first
         n_bad = self.n_problems + sum(self.unknown_labels.values())
         # Lenient reading is suggested if at most a tenth of the rows, or one row, have a problem.
         if n_rows and 10 * n_bad <= max(n_rows, 10):
-            hint = f"{hint} --lenient (lenient=True) skips such rows and counts them.".strip()
+            hint = f"{hint} lenient=True skips such rows and counts them.".strip()
+            options = (*options, "lenient")
         elif n_rows and n_bad > 1:
             text = f"{text.removesuffix('.')} ({n_bad:,} of {n_rows:,} rows have a problem)."
-        raise file_error(self.path, place, text, hint)
+        raise file_error(self.path, place, text, hint, options)
 
     def complete(self, **counts: int) -> ReadReport:
         """Set the counts that come first, drop those that are zero, and return the report."""

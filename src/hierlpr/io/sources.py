@@ -219,7 +219,7 @@ def _find_delimiter(path: str, first_line: str, sep: str | None) -> str:
     sep = "\t" if sep in ("tab", "\\t") else sep
     if sep is not None and (len(sep) != 1 or not sep.isascii() or sep in '"\r\n\0'):
         text = f"sep must be one character or 'tab'; got {sep!r}."
-        raise FileError(f"{text}\nHint: for example --sep ';'.")
+        raise FileError(f"{text}\nHint: for example ';'.", options=("sep",))
     if sep is not None and sep in first_line:
         return sep
     by_ending = {".tsv": "\t", ".csv": ","}.get(ending(path))

@@ -200,14 +200,17 @@ class TableFile:
         rows = np.flatnonzero(is_bad)
         for row in rows[:MAX_PROBLEMS].tolist():
             column_name, hint, text = None, "", "the sample has no name."
+            options: tuple[str, ...] = ()
             if not nameless[row] and other[row]:
                 text = "the label has no name."
                 if self.layout == "wide":
                     text = f"sample {sample[row].as_py()!r} occurs more than once."
             elif not nameless[row]:
                 column = next(x for x in columns if x.is_bad[row])
-                column_name, (text, hint) = column.name, self._value_problem(column, row)
-            self.log.problem(text, line=partial(place, row), column=column_name, hint=hint)
+                column_name = column.name
+                text, hint, options = self._value_problem(column, row)
+            line = partial(place, row)
+            self.log.problem(text, line=line, column=column_name, hint=hint, options=options)
         self.log.n_problems += max(0, rows.size - MAX_PROBLEMS)
         checked = pa.RecordBatch.from_arrays(
             [sample, *map(pa.array, arrays)], [SAMPLE_COLUMN, *names]
@@ -261,8 +264,9 @@ class TableFile:
             columns.append(_Numbers(name, cells, values, is_text, is_bad | is_text))
         return columns
 
-    def _value_problem(self, column: _Numbers, row: int) -> tuple[str, str]:
-        """Return what is wrong with a value, and a hint."""
+    def _value_problem(self, column: _Numbers, row: int) -> tuple[str, str, tuple[str, ...]]:
+        """Return what is wrong with a value, a hint, and the options that it names."""
+        options: tuple[str, ...] = ()
         value, cell = float(column.values[row]), str(column.cells[row])
         text, hint = f"the value is {value:g}; expected 0 or 1.", _SWAPPED
         if column.is_text[row] and self._is_flag(column.name):
@@ -272,14 +276,18 @@ class TableFile:
                 hint = "write 1 for yes and 0 for no." if cell.strip().lower() in words else ""
         elif column.is_text[row]:
             text, is_comma = f"{cell[:40]!r} is not a number.", parse_number(cell, ",") is not None
-            hint = "--decimal , (decimal=',') reads decimal commas." if is_comma else ""
+            hint = ""
+            if is_comma:
+                hint, options = "decimal=',' reads decimal commas.", ("decimal=,",)
         elif np.isnan(value):
             text = "the value is missing or not a number (NaN)."
-            hint = "--missing-scores allow (missing_scores='allow') allows missing scores."
-            hint = hint if self.content == "scores" else ""
+            hint = ""
+            if self.content == "scores":
+                hint = "missing_scores='allow' allows missing scores."
+                options = ("missing_scores=allow",)
         elif np.isinf(value):
             text, hint = "the value is infinite.", ""
-        return text, hint
+        return text, hint, options
 
 
 def open_table(
@@ -385,10 +393,13 @@ def _check_wide_header(given: list[str], content: Content, source: Source) -> di
     log, place = source.log, source.first_place
     log.format = f"wide {content}" if source.delimiter else f"wide Parquet {content}"
     if len(given) < 2:
-        separators = {"\t": "tab", ";": "';'", ",": "','", "|": "'|'"}
+        separators = {"\t": "tab", ";": ";", ",": ",", "|": "|"}
         other = next((name for sep, name in separators.items() if sep in given[0]), "")
-        hint = f"--sep {other} (sep=) reads columns separated by it." if other else _EXPECTED
-        raise log.file_error("the table has only one column.", line=place, hint=hint)
+        hint = f"sep={other!r} reads columns separated by it." if other else _EXPECTED
+        text = "the table has only one column."
+        raise log.file_error(
+            text, line=place, hint=hint, options=(f"sep={other}",) if other else ()
+        )
     lower = [name.lower() for name in given]
     at = lower.index(SAMPLE_COLUMN) if SAMPLE_COLUMN in lower else 0
     first = given[at][:60]

@@ -30,7 +30,7 @@ _HINTS = {
     "tabs, as the RDP classifier writes with -f fixrank or -f allrank.",
     "qiime2": "a QIIME 2 taxonomy has the columns Feature ID, Taxon, Confidence (or Consensus).",
     "dada2": "assignTaxonomy(..., outputBootstraps=TRUE) gives $tax and $boot: write.csv both into "
-    "one table, or into two and give the second with --confidences.",
+    "one table, or into two and give the second as confidences.",
     "mapmycells": "MapMyCells writes cell_id, and for each level LEVEL_label, LEVEL_name and "
     "LEVEL_bootstrapping_probability.",
 }
@@ -111,8 +111,9 @@ def _read_table(
     def rewrite(found: Predictions, label: Index, chance: Float, out: AnyPath) -> None:
         if found.place is None:
             text = "its paths were replaced by another hierarchy and cannot be cut."
-            hint = "leave --hierarchy out, or --like-input."
-            raise DataError(f"{found.path}: {text}\nHint: {hint}")
+            hint = "leave out the hierarchy or like_input."
+            options = ("hierarchy", "like_input")
+            raise DataError(f"{found.path}: {text}\nHint: {hint}", options=options)
         row = np.repeat(np.arange(label.size), np.diff(found.scores.indptr))
         at = np.flatnonzero(found.scores.indices == label[row])
         n_kept = np.zeros(label.size, dtype=np.int64)

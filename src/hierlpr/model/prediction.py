@@ -106,8 +106,8 @@ def set_rule(model: HierLPR) -> SetRule:
     if model.sets_ is None:
         raise HierlprError(
             "The model has no sets of sure and possible labels.\n"
-            "Hint: call calibrate_sets(scores, truth, error=0.1) with samples not used to fit, "
-            "or give --error 0.1 to hierlpr fit."
+            "Hint: call calibrate_sets(X, y, error=0.1) with samples not used to fit, or fit the "
+            "files with sets={'error': 0.1} (hierlpr fit with an error)."
         )
     return model.sets_
 
