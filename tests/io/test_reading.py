@@ -15,7 +15,7 @@ from hierlpr import Hierarchy, HierlprError, read_hierarchy
 from hierlpr.exceptions import FileError
 from hierlpr.io import read_scores
 from hierlpr.io.hierarchies import load_hierarchy
-from hierlpr.outofcore.resources import estimate_instances
+from hierlpr.outofcore.resources import estimate_rows
 
 H = Hierarchy([("A", "B"), ("A", "C")])
 
@@ -24,7 +24,7 @@ def test_a_compressed_table_counts_by_its_unpacked_size(tmp_path):
     row = b"s,0,0,0\n"
     path = write(tmp_path / "s.csv.gz", gzip.compress(b"sample,A,B,C\n" + row * 10**6, mtime=0))
     assert path.stat().st_size < 10**5
-    assert estimate_instances(str(path)) > 10**6
+    assert estimate_rows(str(path)) > 0.9 * 10**6
 
 
 @pytest.mark.parametrize(

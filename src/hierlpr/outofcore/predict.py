@@ -400,7 +400,8 @@ def _workers(scheduler: str | None) -> Iterator[tuple[Callable[..., Any], int]]:
         except KilledWorker as error:
             raise HierlprError(
                 f"Workers died repeatedly on the same batch ({error}).\n"
-                "Hint: does every worker have enough memory for --memory?"
+                "Hint: does every worker have as much memory as memory= allows?",
+                options=("memory",),
             ) from None
 
 
