@@ -9,7 +9,7 @@ from scipy.optimize import lsq_linear
 import reference
 from cases import by_number, hierarchy_of, random_dag, random_dag_lpr, random_forest, scored_dags
 from hierlpr import Hierarchy, consistent_scores, rank
-from hierlpr._kernels import dag_blocks
+from hierlpr._kernels import block_order, dag_blocks
 from hierlpr._kernels.forest_blocks import forest_blocks
 
 N_DAGS = 2160
@@ -137,7 +137,7 @@ def test_blocks_of_equal_mean_are_joined_where_numbers_would_mislead():
 
 
 def test_without_the_exact_search_the_bound_holds(monkeypatch):
-    monkeypatch.setattr(dag_blocks, "STATE_CAP", 1)
+    monkeypatch.setattr(block_order, "STATE_CAP", 1)
     rng = np.random.default_rng(70)
     n_open = 0
     for trial in range(300):
@@ -155,7 +155,7 @@ def test_without_the_exact_search_the_bound_holds(monkeypatch):
 
 
 def test_a_slice_keeps_the_certificates_of_its_blocks(monkeypatch):
-    monkeypatch.setattr(dag_blocks, "STATE_CAP", 1)
+    monkeypatch.setattr(block_order, "STATE_CAP", 1)
     h = random_dag(np.random.default_rng(3), 40, density=0.1)
     r = rank(np.random.default_rng(4).random((6, 40)), h)
     assert np.count_nonzero(~r.certified) > 0
@@ -202,19 +202,23 @@ def test_a_long_ladder_that_is_one_block_has_its_mean():
     np.testing.assert_allclose(consistent_scores([lpr], h)[0], lpr.mean(), rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("h", [diamond(400), bipartite(200)], ids=["diamond", "bipartite"])
-def test_wide_blocks_are_certified(h):
+@pytest.mark.parametrize("h", [diamond(62), bipartite(32)], ids=["diamond", "bipartite"])
+def test_wide_blocks_of_up_to_64_labels_are_certified(h):
     low = np.array([name == "top" or name[0] == "p" for name in h.labels])
     high = np.array([name == "bottom" or name[0] == "c" for name in h.labels])
     lpr = 0.1 * np.random.default_rng(90).random((2, h.n_labels)) + 0.3
     r = rank(lpr + 0.5 * high - 0.3 * low, h)
     assert r.certified.all()
-    assert np.bincount(np.cumsum(r.first)).max() > 50
+    assert np.bincount(np.cumsum(r.first)).max() > 20
     assert breaches(r, h, 2) == 0
 
 
-@pytest.mark.parametrize("h", [ladder(5000), grid(60)], ids=["ladder", "grid"])
-def test_long_ladders_and_grids_are_ranked_and_bounded(h):
+@pytest.mark.parametrize(
+    "h",
+    [ladder(5000), grid(60), diamond(400), bipartite(200)],
+    ids=["ladder", "grid", "diamond", "bipartite"],
+)
+def test_large_blocks_are_ranked_and_bounded(h):
     rng = np.random.default_rng(92)
     rising = h.levels / h.levels.max()
     for lpr in (rng.random((1, h.n_labels)), rising[None] * 0.9 + 0.1 * rng.random(h.n_labels)):

@@ -10,97 +10,15 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 
 import numpy as np
+from scipy import sparse
+from scipy.sparse import csgraph
 
-from hierlpr._kernels._jit import Bools, Floats, Int32s, Int64s, kernel
-from hierlpr._kernels.block_search import (
-    block_graph,
-    latest_parents,
-    order_area,
-    order_blocks,
-    pool_blocks,
-    pull_parents,
-)
+from hierlpr._kernels._jit import Bools, Floats, Int32s, Int64s
+from hierlpr._kernels.block_order import order_blocks
 from hierlpr._kernels.forest_blocks import forest_blocks, walk_blocks
-
-STATE_CAP = 20_000  # closed sets of a block to look at before its order stays uncertified
-RELAXATIONS = 6
+from hierlpr._kernels.pooling import pool_blocks
 
 
-@kernel
-def weak_components(n: int, tails: Int32s, heads: Int32s) -> Int32s:
-    """Return the smallest node in the weakly connected component of each of `n` nodes."""
-    root = np.arange(n).astype(np.int32)
-    for e in range(tails.size):
-        a = tails[e]
-        b = heads[e]
-        while root[a] != a:
-            root[a] = root[root[a]]  # halves the path, so that all take almost linear time
-            a = root[a]
-        while root[b] != b:
-            root[b] = root[root[b]]
-            b = root[b]
-        root[max(a, b)] = min(a, b)
-    for i in range(n):
-        root[i] = root[root[i]]  # roots are smaller, so final already
-    return root
-
-
-@kernel
-def strong_components(n: int, tails: Int32s, heads: Int32s) -> Int32s:
-    """Return the number of the strongly connected component of each of `n` nodes.
-
-    Tarjan (1972), with a stack of its own instead of recursion. O(nodes + edges).
-    """
-    ptr = np.zeros(n + 1, np.int64)
-    for e in range(tails.size):
-        ptr[tails[e] + 1] += 1
-    for i in range(n):
-        ptr[i + 1] += ptr[i]
-    idx = np.empty(tails.size, np.int32)
-    at = ptr[:n].copy()
-    for e in range(tails.size):
-        idx[at[tails[e]]] = heads[e]
-        at[tails[e]] += 1
-
-    component = np.full(n, -1, np.int32)
-    visited = np.full(n, -1, np.int32)  # order of the first visits
-    lowest = np.empty(n, np.int32)  # earliest visit that is reached from here
-    at[:] = ptr[:n]  # next edge to follow
-    path = np.empty(n, np.int32)  # from the start of the search to the current node
-    pending = np.empty(n, np.int32)  # nodes visited whose component is not complete
-    n_visited = n_pending = n_components = 0
-    for start in range(n):
-        if visited[start] >= 0:
-            continue
-        depth = 0
-        path[0] = start
-        while depth >= 0:
-            v = path[depth]
-            if visited[v] < 0:
-                visited[v] = lowest[v] = n_visited
-                n_visited += 1
-                pending[n_pending] = v
-                n_pending += 1
-            if at[v] < ptr[v + 1]:
-                w = idx[at[v]]
-                if visited[w] < 0:
-                    depth += 1  # comes back to this edge, which then updates `lowest`
-                    path[depth] = w
-                else:
-                    at[v] += 1
-                    if component[w] < 0:
-                        lowest[v] = min(lowest[v], lowest[w])
-                continue
-            depth -= 1
-            if lowest[v] == visited[v]:
-                while component[v] < 0:
-                    n_pending -= 1
-                    component[pending[n_pending]] = n_components
-                n_components += 1
-    return component
-
-
-@kernel
 def batch_edges(
     rows: Int64s, parent_ptr: Int64s, parent_idx: Int32s, is_shared: bool
 ) -> tuple[Int64s, Int32s]:
@@ -110,22 +28,15 @@ def batch_edges(
     a sample, numbered within it, stand at ``i`` of `parent_ptr` if all samples share one graph,
     else at ``rows[m] + i``.
     """
-    first = rows[0]
-    up_ptr = np.zeros(rows[-1] - first + 1, np.int64)
-    for m in range(rows.size - 1):
-        base = 0 if is_shared else rows[m]
-        for i in range(rows[m + 1] - rows[m]):
-            at = rows[m] - first + i
-            up_ptr[at + 1] = up_ptr[at] + parent_ptr[base + i + 1] - parent_ptr[base + i]
-    up_idx = np.empty(up_ptr[-1], np.int32)
-    for m in range(rows.size - 1):
-        base = 0 if is_shared else rows[m]
-        for i in range(rows[m + 1] - rows[m]):
-            at = up_ptr[rows[m] - first + i]
-            for e in range(parent_ptr[base + i], parent_ptr[base + i + 1]):
-                up_idx[at] = rows[m] - first + parent_idx[e]
-                at += 1
-    return up_ptr, up_idx
+    if is_shared:
+        n_parents = np.tile(np.diff(parent_ptr), rows.size - 1)
+        up_idx = np.tile(parent_idx, rows.size - 1)
+    else:
+        n_parents = np.diff(parent_ptr[rows[0] : rows[-1] + 1])
+        up_idx = parent_idx[parent_ptr[rows[0]] : parent_ptr[rows[-1]]]
+    first = np.repeat(rows[:-1] - rows[0], np.diff(rows))
+    up_idx = up_idx + np.repeat(first, n_parents)
+    return np.append(0, np.cumsum(n_parents)), up_idx.astype(np.int32)
 
 
 def dag_blocks(
@@ -144,8 +55,8 @@ def dag_blocks(
     is_tree = np.ones(value.size, dtype=bool)
     is_tree[block[n_parents > 1]] = False
     parent = np.full(value.size, -1, dtype=np.int32)
-    inside &= is_tree[block[child]]
-    parent[child[inside]] = up_idx[inside] - row[child[inside]]
+    in_tree = inside & is_tree[block[child]]
+    parent[child[in_tree]] = up_idx[in_tree] - row[child[in_tree]]
     next_node, count, mean = np.empty_like(parent), np.empty_like(parent), np.empty(value.size)
     forest_blocks(value, row_ptr, parent, False, next_node, count, mean)
     gap = np.zeros(value.size)  # by the first node of a block
@@ -155,7 +66,13 @@ def dag_blocks(
         ptr = np.flatnonzero(np.diff(block[others], prepend=-1))
         size = np.diff(ptr, append=others.size)
         if order:
-            _order_others(value, up_ptr, up_idx, others, np.append(ptr, others.size), gap)
+            place = np.empty_like(parent)  # of each node among the others
+            place[others] = np.arange(others.size)
+            edges = inside & ~in_tree
+            ends = (place[up_idx[edges]], place[child[edges]])
+            called, missing = order_blocks(value[others], *ends, np.append(ptr, others.size))
+            others = others[called]
+            gap[others[ptr]] = missing
         count[others] = 0
         count[others[ptr]] = size
         mean[others] = np.repeat(np.add.reduceat(value[others], ptr) / size, size)
@@ -181,51 +98,15 @@ def _find_blocks(
     same = mean[child] == mean[up_idx]
     tails = np.concatenate((child[same], up_idx[active]))
     heads = np.concatenate((up_idx[same], child[active]))
-    block = strong_components(value.size, tails, heads)
+    block = _components(value.size, tails, heads, "strong")
     return block, block[child] == block[up_idx]
 
 
-def _order_others(
-    value: Floats, up_ptr: Int64s, up_idx: Int32s, nodes: Int32s, ptr: Int64s, gap: Floats
-) -> None:
-    """Put the nodes of blocks that are not trees in order, in place, and write their gaps."""
-    is_best = np.empty(ptr.size - 1, dtype=bool)
-    order_blocks(value, up_ptr, up_idx, ptr, STATE_CAP, nodes, is_best)
-    for b in np.flatnonzero(~is_best):
-        block = nodes[ptr[b] : ptr[b + 1]]
-        order, missing = _good_order(*block_graph(value, up_ptr, up_idx, block))
-        block[:] = block[order]
-        gap[block[0]] = missing
-
-
-def _good_order(value: Int64s, up_ptr: Int64s, up_idx: Int32s) -> tuple[Int32s, float]:
-    """Return a good order of a block, parents first, and how much area it may miss.
-
-    If each node keeps one of its parents, the best order is that of a forest, and its area bounds
-    the best area of the block from above; so does the mean, as no closed part of a block has a
-    larger one. The order of the forest with the ancestors of each node called right before it is
-    good for the block as well, and determines which parent to keep next: that called latest.
-    """
-    n = value.size
-    bound = float(value.sum()) * (n + 1) / 2.0
-    best, area = np.arange(n, dtype=np.int32), -1.0
-    position = best
-    for _ in range(RELAXATIONS):
-        next_node, count, mean = np.empty_like(best), np.empty_like(best), np.empty(n)
-        parent = latest_parents(up_ptr, up_idx, position)
-        forest_blocks(
-            value.astype(np.float64), np.array([0, n]), parent, True, next_node, count, mean
-        )
-        heads = np.flatnonzero(count)
-        heads = heads[np.argsort(-mean[heads], kind="stable")]
-        relaxed, _ = walk_blocks(heads, np.zeros(n, dtype=np.int64), next_node)
-        bound = min(bound, order_area(value, relaxed))
-        order = pull_parents(up_ptr, up_idx, relaxed)
-        if order_area(value, order) > area:
-            best, area = order, order_area(value, order)
-        position = np.empty(n, dtype=np.int32)
-        position[order] = np.arange(n, dtype=np.int32)
-    return best, max(0.0, bound - area)
+def _components(n: int, tails: Int32s, heads: Int32s, connection: str) -> Int32s:
+    """Return the number of the component of each of `n` nodes."""
+    graph = sparse.csr_array((np.ones(tails.size, np.int8), (tails, heads)), shape=(n, n))
+    number: Int32s = csgraph.connected_components(graph, connection=connection)[1]
+    return number
 
 
 def _join_ties(
@@ -251,7 +132,7 @@ def _join_ties(
     if not np.any(a[tied] > b[tied]):
         return
     a, b = a[tied], b[tied]
-    group = weak_components(mean.size, a, b)
+    group = _components(mean.size, a, b, "weak")
     wrong = np.zeros(mean.size, dtype=bool)
     wrong[group[a[a > b]]] = True
     edges = np.unique(np.stack((a, b), axis=1)[wrong[group[a]]], axis=0)
