@@ -6,8 +6,8 @@ from scipy import sparse
 
 from hierlpr import Hierarchy, simulate
 from hierlpr.cutoff.choose import cutoff_for
+from hierlpr.cutoff.goal import goals_of
 from hierlpr.cutoff.instances import list_instances
-from hierlpr.cutoff.outcome import goals_of
 
 
 def write(path, content):

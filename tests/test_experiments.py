@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from hierlpr import Hierarchy, HierLPR
+from hierlpr.cutoff.goal import Goal
 from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.first_stage import FirstStage
 from realdata import DATA, ROOT, needs_data
@@ -230,11 +231,11 @@ def test_certified_cutoffs_under_attack():
 def test_the_attack_counts_calls_as_decided():
     """A limit of calls per sample changes the calls, and so the precision that is counted."""
     victim = study("guarantee").POPULATIONS["heavy_tail"](0.9)
-    free, _ = victim.achieved(None, Cutoff(0.5, "precision"))
-    limited, recall = victim.achieved(None, Cutoff(0.5, "precision", max_calls=2))
+    free, _ = victim.achieved(None, Cutoff(0.5, Goal("precision")))
+    limited, recall = victim.achieved(None, Cutoff(0.5, Goal("precision"), max_calls=2))
     assert free < 0.8 < 0.95 < limited
     assert recall == pytest.approx(1.0, abs=0.01)
-    precision, recall = victim.achieved(None, Cutoff(math.inf, "precision"))
+    precision, recall = victim.achieved(None, Cutoff(math.inf, Goal("precision")))
     assert np.isnan(precision)
     assert recall == 0.0
 

@@ -14,8 +14,9 @@ from hierlpr import Hierarchy
 from hierlpr.cutoff.choose import cutoff_by_group, cutoff_for
 from hierlpr.cutoff.decisions import decide
 from hierlpr.cutoff.estimate import LevelProfile
+from hierlpr.cutoff.goal import Goal, goals_of
 from hierlpr.cutoff.instances import list_instances, split_at_random
-from hierlpr.cutoff.outcome import Cutoff, goals_of
+from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.exceptions import DataError
 
 METHODS = ("certified", "former")
@@ -80,7 +81,7 @@ class Population:
         try:
             planning, rest = (part[:2] for part in split_at_random(score, truth))
         except DataError:  # too alike to be split: nothing is promised
-            return Cutoff(math.inf, "precision", target, reachable=False)
+            return Cutoff(math.inf, Goal("precision", target), reachable=False)
         groups = dict(zip(self.labels().labels, self.groups, strict=True))
         return cutoff_by_group(
             goal, *rest, self.labels(), groups, planning=planning, unreachable="nothing"

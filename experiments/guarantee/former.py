@@ -10,6 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from hierlpr.cutoff.goal import Goal
 from hierlpr.cutoff.instances import Instances, list_instances, sample_places
 from hierlpr.cutoff.outcome import Cutoff
 
@@ -45,7 +46,7 @@ def former_cutoff(score, truth, profile, *, target, confidence):
     """Return the cutoff certified by the former test; one that calls nothing if there is none."""
     instances = list_instances(score, truth)
     alpha, goal = 1.0 - target, math.log(1.0 / (1.0 - confidence))
-    found = Cutoff(math.inf, "precision", target, confidence=confidence, reachable=False)
+    found = Cutoff(math.inf, Goal("precision", target, confidence=confidence), reachable=False)
     order, is_stop = _betting_order(instances)
     for levels, stakes, most in _plan(profile, instances, alpha=alpha, goal=goal):
         limited = most < instances.n_labels
@@ -60,7 +61,7 @@ def former_cutoff(score, truth, profile, *, target, confidence):
             if np.cumsum(gains[order])[is_stop].max() < goal:
                 return found
             found = Cutoff(
-                float(level), "precision", target, confidence=confidence,
+                float(level), Goal("precision", target, confidence=confidence),
                 max_calls=most if limited else None,
             )  # fmt: skip
     return found
@@ -80,7 +81,7 @@ def former_cutoff_by_group(score, truth, groups, *, target, confidence):
             target=target, confidence=confidence,
         )  # fmt: skip
     return Cutoff(
-        math.inf, "precision", target, confidence=confidence,
+        math.inf, Goal("precision", target, confidence=confidence),
         reachable=any(part.reachable for part in parts.values()),
         groups=parts, label_groups=tuple(groups),
     )  # fmt: skip

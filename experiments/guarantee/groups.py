@@ -26,7 +26,7 @@ from scipy import sparse
 from hierlpr import Hierarchy, consistent_scores, simulate
 from hierlpr.cutoff.choose import cutoff_on
 from hierlpr.cutoff.decisions import decide
-from hierlpr.cutoff.outcome import goals_of
+from hierlpr.cutoff.goal import goals_of
 
 HERE = Path(__file__).parent
 CONFIDENCE = 0.9
@@ -137,7 +137,7 @@ def short_parts(cutoff: Any, pool: Pool, held: Any, n_held: Any) -> tuple[int, i
     right = np.bincount(group[calls.indices][hit], minlength=len(parts))
     positives = np.bincount(group, weights=n_held, minlength=len(parts))
     certified = np.array([part.reachable for part in parts.values()])
-    short = certified & (right < cutoff.target * n)
+    short = certified & (right < cutoff.goal.target * n)
     recall = right / np.maximum(positives, 1)
     return int(certified.sum()), int(short.sum()), len(parts), float(recall.mean())
 

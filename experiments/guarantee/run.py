@@ -31,8 +31,9 @@ from former import FormerProfile, former_cutoff  # noqa: E402
 from hierlpr import HierLPR, simulate  # noqa: E402
 from hierlpr.cutoff.choose import cutoff_for  # noqa: E402
 from hierlpr.cutoff.decisions import decide  # noqa: E402
+from hierlpr.cutoff.goal import Goal, goals_of  # noqa: E402
 from hierlpr.cutoff.instances import list_instances  # noqa: E402
-from hierlpr.cutoff.outcome import Cutoff, goals_of  # noqa: E402
+from hierlpr.cutoff.outcome import Cutoff  # noqa: E402
 from hierlpr.metrics.hits import HitCurve  # noqa: E402
 
 # True precisions are exact up to rounding; the nearest population is 1e-9 below its target.
@@ -141,7 +142,7 @@ def plain_cutoff(score, truth, target) -> Cutoff:
     precision = HitCurve.of(truth.ravel(), score.ravel()).precision
     meets = np.flatnonzero(precision >= target - 1e-12)
     level = np.unique(score)[::-1][meets[-1]] if meets.size else math.inf
-    return Cutoff(float(level), "precision", target)
+    return Cutoff(float(level), Goal("precision", target))
 
 
 def cost_of_population(name: str, config: dict) -> list[dict]:

@@ -49,8 +49,8 @@ from sklearn.preprocessing import StandardScaler
 from hierlpr import HierarchicalClassifier, HierLPR, simulate
 from hierlpr.cutoff.choose import cutoff_for
 from hierlpr.cutoff.estimate import LevelProfile
+from hierlpr.cutoff.goal import goals_of
 from hierlpr.cutoff.instances import list_instances
-from hierlpr.cutoff.outcome import goals_of
 from hierlpr.exceptions import HierlprWarning
 from hierlpr.first_stage import FirstStage
 from hierlpr.metrics import au_prc_score
@@ -382,7 +382,8 @@ def judged(config, shapes=("tree", "dag")):
                     cutoff = fitted.calibrate(*part, precision=target).cutoff_
                     called = fitted.predict(part[0])
                     right = (called & truth).sum()
-                    row = [cutoff.precision, cutoff.precision_if_random, right / called.sum(),
+                    chance = cutoff.result.precision_if_random
+                    row = [cutoff.precision, chance, right / called.sum(),
                            cutoff.recall, right / truth.sum(), fitted.score(*part),
                            fitted.score(part[0], truth)]  # fmt: skip
                     fitted.calibrate(*part, precision=target, confidence=config["confidence"])

@@ -14,8 +14,9 @@ from cases import DIAMOND, choose_cutoff, falling_scores
 from hierlpr import Hierarchy
 from hierlpr.cutoff.choose import cutoff_by_group, cutoff_on, group_tests
 from hierlpr.cutoff.decisions import decide, group_columns, label_groups, label_levels
+from hierlpr.cutoff.goal import Goal, goals_of
 from hierlpr.cutoff.instances import split_at_random
-from hierlpr.cutoff.outcome import Cutoff, goals_of
+from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.exceptions import DataError
 
 
@@ -43,10 +44,10 @@ def test_precision_cutoffs_match_counting_level_by_level(case, target):
     cutoff = choose_cutoff(score, truth, precision=target)
     assert cutoff.reachable == bool(rows)
     best = max(hits / (calls + calls / calling) for _, calls, hits, calling in table)
-    assert cutoff.best_precision == pytest.approx(best)
+    assert cutoff.result.best_precision == pytest.approx(best)
     if rows:
         level, calls, hits, _ = rows[-1]
-        assert (cutoff.level, cutoff.n_calls, cutoff.n_true_calls) == (level, calls, hits)
+        assert (cutoff.level, cutoff.n_calls, cutoff.result.n_true_calls) == (level, calls, hits)
         assert cutoff.precision == pytest.approx(hits / calls)
         assert cutoff.precision >= target - 1e-9
 
@@ -89,10 +90,10 @@ def test_an_unreachable_target_comes_as_close_as_possible_or_calls_nothing():
     truth = rng.random((400, 2)) < 0.7 * score
     close = choose_cutoff(score, truth, precision=0.9)
     assert not close.reachable
-    again = choose_cutoff(score, truth, precision=close.best_precision)
+    again = choose_cutoff(score, truth, precision=close.result.best_precision)
     assert again.reachable
     assert (close.level, close.n_calls) == (again.level, again.n_calls)
-    assert close.precision >= close.best_precision
+    assert close.precision >= close.result.best_precision
     assert "In use instead: that level" in close.reason
     nothing = choose_cutoff(score, truth, precision=0.9, unreachable="nothing")
     assert nothing.level == math.inf
@@ -129,8 +130,8 @@ def test_bad_data():
 @settings(max_examples=60, deadline=None)
 def test_levels_of_groups_keep_calls_closed_upward(seed, eighths):
     groups = tuple(label_groups(DIAMOND, "depth"))
-    parts = {str(d + 1): Cutoff(e / 8, "f") for d, e in enumerate(eighths)}
-    cutoff = Cutoff(np.inf, "f", groups=parts, label_groups=groups)
+    parts = {str(d + 1): Cutoff(e / 8, Goal("f")) for d, e in enumerate(eighths)}
+    cutoff = Cutoff(np.inf, Goal("f"), groups=parts, label_groups=groups)
     score = falling_scores(DIAMOND, 12, seed)
     calls = decide(score, cutoff, DIAMOND)
     assert len(DIAMOND.violations(calls)) == 0
@@ -186,8 +187,8 @@ def test_groups_count_the_calls_that_are_made(seed):
         for group, columns in group_columns(cutoff.label_groups).items():
             part = cutoff.groups[group]
             assert part.n_calls == calls[:, columns].sum()
-            assert part.n_true_calls == (calls & truth)[:, columns].sum()
-            if part.reachable and part.target and part.n_calls and part.precision < 0.6:
+            assert part.result.n_true_calls == (calls & truth)[:, columns].sum()
+            if part.reachable and part.goal.target and part.n_calls and part.precision < 0.6:
                 assert "levels of ancestors" in part.caveats
 
 
@@ -251,8 +252,8 @@ def test_limits_of_groups_match_their_definition(seed, limits):
     named = label_groups(h, "depth")
     level = {"1": 0.25, "2": 0.25, "3": 0.5}
     limit = dict(zip(level, limits, strict=True))
-    parts = {g: Cutoff(level[g], "fdr", max_calls=limit[g]) for g in level}
-    cutoff = Cutoff(np.inf, "fdr", groups=parts, label_groups=named)
+    parts = {g: Cutoff(level[g], Goal("fdr"), max_calls=limit[g]) for g in level}
+    cutoff = Cutoff(np.inf, Goal("fdr"), groups=parts, label_groups=named)
     calls = decide(score, cutoff, h)
     assert not h.violations(calls)
     np.testing.assert_array_equal(decide(sparse.csr_array(score), cutoff, h).toarray(), calls)
@@ -355,7 +356,7 @@ def test_several_targets_share_the_error_and_can_be_selected():
     assert [goal.confidence for goal in goals] == pytest.approx([1 - 0.1 / 3] * 3)
     options = {"groups": None, "unreachable": None}
     cutoff = cutoff_on(goals, score, truth, h, None, **options)
-    assert (cutoff.target, len(cutoff.targets)) == (0.6, 3)
+    assert (cutoff.goal.target, len(cutoff.targets)) == (0.6, 3)
     levels = [cutoff.for_target(t).level for t in (0.6, 0.7, 0.9)]
     assert levels == sorted(levels)
     strict = cutoff.for_target(0.9)
@@ -368,7 +369,7 @@ def test_several_targets_share_the_error_and_can_be_selected():
     with pytest.raises(DataError, match="target must be a number"):
         cutoff.for_target(None)
     by_depth = cutoff_on(goals, score, truth, h, None, **(options | {"groups": "depth"}))
-    assert by_depth.for_target(0.7).groups["1"].confidence == pytest.approx(1 - 0.1 / 9)
+    assert by_depth.for_target(0.7).groups["1"].goal.confidence == pytest.approx(1 - 0.1 / 9)
     assert by_depth.to_frame("pyarrow").num_rows == 9
     with pytest.raises(DataError, match="different targets"):
         goals_of(precision=[0.9, 0.9])

@@ -15,6 +15,7 @@ from hierlpr._kernels.hypothesis_tests import count_calls
 from hierlpr.cutoff.choose import cutoff_for
 from hierlpr.cutoff.decisions import decide
 from hierlpr.cutoff.estimate import LevelProfile
+from hierlpr.cutoff.goal import goals_of
 from hierlpr.cutoff.guarantee import (
     BEYOND,
     LARGEST_STAKE,
@@ -28,7 +29,6 @@ from hierlpr.cutoff.guarantee import (
     plan_tests,
 )
 from hierlpr.cutoff.instances import list_instances, random_order, sort_by_sample
-from hierlpr.cutoff.outcome import goals_of
 
 
 def draw(n_samples, rng, *, n_labels=3, shift=0.0):

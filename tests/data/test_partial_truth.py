@@ -218,11 +218,15 @@ def test_words_and_numbers_of_a_cutoff():
     known[30:, 1] = False
     truth = PartialTruth(held & known, ~known, ~known)
     cutoff = choose_cutoff(list_instances(score, truth), precision=0.9)
-    assert (cutoff.n_calls, cutoff.n_true_calls, cutoff.n_unknown_calls) == (90, 84, 30)
+    assert (cutoff.n_calls, cutoff.result.n_true_calls, cutoff.result.n_unknown_calls) == (
+        90,
+        84,
+        30,
+    )
     assert cutoff.precision == pytest.approx(84 / 90)
     # Label 1 is right in 54 of 60 calls, label 2 in all that are known.
-    assert cutoff.precision_if_random == pytest.approx((54 + 60) / 120)
-    assert cutoff.precision_worst == pytest.approx(84 / 120)
+    assert cutoff.result.precision_if_random == pytest.approx((54 + 60) / 120)
+    assert cutoff.result.precision_worst == pytest.approx(84 / 120)
     said = str(cutoff)
     assert "30 more calls were not judged: of all calls, 95 % are correct if" in said
     assert "at least 70 % in any case" in said
@@ -239,10 +243,10 @@ def test_model_calibrates_on_what_is_known(parts, fitted):
     called = model.predict(rest.scores)
     known = align_truth(truth, rest.hierarchy).judged(rest.hierarchy)
     assert model.cutoff_.n_calls == (called & known.known).sum()
-    assert model.cutoff_.n_unknown_calls == (called & ~known.known).sum()
-    assert model.cutoff_.n_true_calls == (called & known.held).sum()
+    assert model.cutoff_.result.n_unknown_calls == (called & ~known.known).sum()
+    assert model.cutoff_.result.n_true_calls == (called & known.held).sum()
     by_group = copy.deepcopy(fitted).calibrate(rest.scores, truth, precision=0.8, groups="depth")
-    assert by_group.cutoff_.n_unknown == (~known.known).sum()
+    assert by_group.cutoff_.result.n_unknown == (~known.known).sum()
     apart, others = split_at_random(rest.scores, known)
     assert apart[1].shape[0] + others[1].shape[0] == rest.n_samples
 
@@ -308,7 +312,7 @@ def test_listed_scores_with_unknown_truth(parts):
     called = model.predict(thin[1]).toarray()
     known = align_truth(hidden, rest.hierarchy).judged(rest.hierarchy)
     assert model.cutoff_.n_calls == (called & known.known).sum()
-    assert model.cutoff_.n_unknown_calls == (called & known.unknown).sum() > 0
+    assert model.cutoff_.result.n_unknown_calls == (called & known.unknown).sum() > 0
     score = model.predict_proba(thin[1]).toarray()
     expected = au_prc_score(known.held[known.known], score[known.known])
     assert model.score(thin[1], hidden) == pytest.approx(expected)
@@ -425,8 +429,8 @@ def test_reported_numbers_are_those_of_all_calls(hide):
     calls = model.predict(scores)
     exact = whole[calls].mean()
     assert cutoff.precision == pytest.approx(exact, abs=0.02)
-    assert cutoff.precision_if_random == pytest.approx(exact, abs=0.02)
-    assert cutoff.precision_worst < exact
+    assert cutoff.result.precision_if_random == pytest.approx(exact, abs=0.02)
+    assert cutoff.result.precision_worst < exact
     # With labels that are judged equally often, recall and AU(PRC) are those of all pairs too.
     ranked = model.rank(scores)
     listed = (ranked.sample, ranked.label, ranked.score)

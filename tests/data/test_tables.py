@@ -117,7 +117,7 @@ def test_sparse_truth_is_never_made_dense(data, monkeypatch):
     model = HierLPR(h, lpr="isotonic", joint="auto")
     model.fit(sparse.csr_array(scores[:200]), sparse.csr_array(truth[:200]))
     model.calibrate(sparse.csr_array(scores[200:]), sparse.csr_array(truth[200:]), maximize="f1")
-    assert model.cutoff_.n_samples == 100
+    assert model.cutoff_.result.n_samples == 100
 
 
 def test_breaches_are_counted_and_named_alike(data):

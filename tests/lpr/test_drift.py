@@ -229,9 +229,9 @@ def test_an_adapted_model_promises_nothing(case, tmp_path):
     certified.calibrate(*rest, precision=0.8, confidence=0.9).calibrate_sets(*rest)
     adapted = certified.adapt(pool.scores[:3000])
     assert "not calibrated for this population" in str(adapted.cutoff_)
-    assert adapted.cutoff_.confidence is None
+    assert adapted.cutoff_.goal.confidence is None
     assert adapted.sets_ is None
-    assert certified.cutoff_.confidence == 0.9
+    assert certified.cutoff_.goal.confidence == 0.9
     adapted.save(tmp_path / "there.hlpr")
     again = load_model(tmp_path / "there.hlpr")
     assert "not calibrated for this population" in str(again.cutoff_)
@@ -239,7 +239,7 @@ def test_an_adapted_model_promises_nothing(case, tmp_path):
     with pytest.raises(DataError, match="does not know the scores"):
         again.check(pool.scores)
     again.calibrate(*rest, precision=0.8, confidence=0.9)
-    assert again.cutoff_.kind == "precision"
+    assert again.cutoff_.goal.kind == "precision"
 
 
 def test_bad_input_is_refused(case):

@@ -78,7 +78,7 @@ def test_scores_are_out_of_fold_and_the_cutoff_has_samples_of_its_own(data, fitt
     own = clone(fitted.estimator).fit(x[kept], truth[kept, 0])
     np.testing.assert_allclose(fitted.scores(x)[:, 0], own.predict_proba(x)[:, 1])
     assert not np.allclose(fitted.oof_scores_[kept, 0], fitted.scores(x[kept])[:, 0])
-    assert fitted.cutoff_.n_samples == 300
+    assert fitted.cutoff_.result.n_samples == 300
 
 
 def test_out_of_fold_scores_do_not_know_their_own_truth():
@@ -201,7 +201,7 @@ def test_weights_count_in_training_curves_and_cutoff(data):
     with pytest.raises(DataError, match="max_weight="):
         clone(plain).set_params(confidence=0.8).fit(x, truth, weight)
     sure = clone(plain).set_params(confidence=0.8, max_weight=4.0).fit(x, truth, weight)
-    assert sure.cutoff_.confidence == 0.8
+    assert sure.cutoff_.goal.confidence == 0.8
 
 
 def test_a_certificate_of_a_classifier_needs_a_bound_before_hours_of_fitting(data, monkeypatch):
@@ -281,7 +281,7 @@ def test_unknown_truth_with_a_goal_weights_and_a_file(data, tmp_path):
     model = HierarchicalClassifier(
         FirstStage(members=["kernel"]), hierarchy=h, fdr=0.3, confidence=0.8, max_weight=4
     ).fit(x, gaps, sample_weight=weight)
-    assert model.cutoff_.n_unknown > 0
+    assert model.cutoff_.result.n_unknown > 0
     model.save(tmp_path / "m.hlpr")
     again = load_model(tmp_path / "m.hlpr", trust_classifier=True)
     np.testing.assert_array_equal(again.predict_proba(x), model.predict_proba(x))

@@ -188,7 +188,7 @@ def test_a_guaranteed_cutoff_and_groups(parts, model):
     assert set(model.cutoff_.groups) == {"1", "2", "3", "4"}
     assert len(test.hierarchy.violations(model.predict(test.scores))) == 0
     model.calibrate(cal.scores, cal.truth, precision=0.8, confidence=0.9, groups="tree")
-    assert model.cutoff_.groups["A"].n_samples < cal.n_samples  # a third planned the tests
+    assert model.cutoff_.groups["A"].result.n_samples < cal.n_samples  # a third planned the tests
 
 
 def test_a_failed_certificate_calls_nothing_and_says_so_at_every_use(parts, model):
@@ -278,7 +278,7 @@ def test_nothing_is_promised_after_a_change_that_was_interrupted(parts, model, m
         warnings.simplefilter("ignore", HierlprWarning)
         with pytest.raises(KeyboardInterrupt):
             getattr(model, how)(*args)
-    assert model.cutoff_.kind == "default"
+    assert model.cutoff_.goal.kind == "default"
     assert model.sets_ is None
 
 
@@ -481,12 +481,12 @@ def test_cutoffs_go_by_weights_and_say_what_they_are_worth(weighted):
     assert cutoff.precision == pytest.approx(own[called & rest.truth].sum() / own[called].sum())
     assert cutoff.recall == pytest.approx(own[called & rest.truth].sum() / own[rest.truth].sum())
     assert cutoff.n_calls == called.sum()
-    assert cutoff.n_effective == pytest.approx(weight.sum() ** 2 / (weight**2).sum())
-    assert f"equivalent to {cutoff.n_effective:,.4g} of equal weight" in str(cutoff)
+    assert cutoff.result.n_effective == pytest.approx(weight.sum() ** 2 / (weight**2).sum())
+    assert f"equivalent to {cutoff.result.n_effective:,.4g} of equal weight" in str(cutoff)
     assert cutoff.precision >= 0.8
     for goal in ({"maximize": "f1"}, {"fdr": 0.2}):
         model.calibrate(rest.scores, rest.truth, sample_weight=weight, **goal)
-        assert model.cutoff_.n_effective < 400
+        assert model.cutoff_.result.n_effective < 400
 
 
 def test_a_certificate_needs_a_bound_on_the_weights(weighted):

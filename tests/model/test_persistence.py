@@ -188,7 +188,7 @@ def replace_array(name, change):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda m, a: m.update(version=2), "format version 2"),
+        (lambda m, a: m.update(version=1), "format version 1"),
         (lambda m, a: m.update(format="cake"), "not a hierlpr model"),
         (lambda m, a: m["labels"].append("more"), "not all for 26 labels|different numbers"),
         (lambda m, a: m["labels"].__setitem__(1, "A"), "Duplicate label"),

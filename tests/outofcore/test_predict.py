@@ -60,7 +60,7 @@ def test_an_adapted_ranking(tmp_path, small_batches):
     adapted = sc.Case(case.model.adapt(case.table), case.table)
     sc.assert_same(tmp_path / "out.parquet", adapted.expected())
     assert done.drift.n_samples == 600
-    assert done.cutoff.kind == "default"
+    assert done.cutoff.goal.kind == "default"
 
 
 @pytest.mark.parametrize("wanted", ["all", "possible", "deepest"])

@@ -114,7 +114,7 @@ def test_several_targets_are_counted_one_by_one(disease):
     shown = [f"{p.name}: {percent(p.recall)}" for p in report.answer.parts["target"][::-1]]
     assert f"Recall at each target: {'; '.join(shown)}." in page
     page = render(gather(model, scores, None))  # as on the calibration samples
-    shown = [f"{p.target:.0%}: {percent(p.recall)}" for p in model.cutoff_.targets[::-1]]
+    shown = [f"{p.goal.target:.0%}: {percent(p.recall)}" for p in model.cutoff_.targets[::-1]]
     assert f"Recall at each target: {'; '.join(shown).replace('%:', ' %:')}." in page
     assert "Recall at each target" not in render(gather(disease.model, scores, truth))
 

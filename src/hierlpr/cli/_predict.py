@@ -54,11 +54,11 @@ def rank(
             "the model was adapted to the prevalences of these samples; its cutoff is not "
             "calibrated for them, so nothing is guaranteed"
         )
-    if done.cutoff.kind == "default":
+    if done.cutoff.goal.kind == "default":
         shell.warn("the model has no cutoff; instances with a score of 0.5 or more are called")
     elif not done.cutoff.reachable:
         shell.warn(done.cutoff.reason)
-    elif done.cutoff.confidence is None:
+    elif done.cutoff.goal.confidence is None:
         shell.say(
             "nothing is promised about these calls: the model was fitted without --confidence"
         )

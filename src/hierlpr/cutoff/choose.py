@@ -24,10 +24,12 @@ from hierlpr.cutoff.decisions import (
     limit_thresholds,
     parts_of,
 )
+from hierlpr.cutoff.description import describe_goal, percent
 from hierlpr.cutoff.estimate import LevelCurve, LevelProfile, precision_caveats, with_calls
+from hierlpr.cutoff.goal import Goal
 from hierlpr.cutoff.guarantee import Promise, certified_level, certified_levels, choose_limit
 from hierlpr.cutoff.instances import Instances, list_instances, split_at_random
-from hierlpr.cutoff.outcome import Cutoff, describe_goal, percent, precision_of
+from hierlpr.cutoff.outcome import Cutoff, Result
 from hierlpr.data.partial_truth import PartialTruth, implied_share
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
@@ -39,7 +41,7 @@ MOST_REASONS = 10  # unreachable groups whose reasons are given in full
 
 
 def cutoff_for(
-    goal: Cutoff,
+    goal: Goal,
     instances: Instances,
     *,
     profile: LevelProfile | None = None,
@@ -70,7 +72,7 @@ def cutoff_for(
     --------
     >>> truth = np.array([[1], [1], [1], [1], [0], [0]])
     >>> instances = list_instances(np.array([[9], [8], [7], [6], [5], [4]]) / 10, truth)
-    >>> cutoff = cutoff_for(Cutoff(math.inf, "precision", 0.8), instances)
+    >>> cutoff = cutoff_for(Goal("precision", 0.8), instances)
     >>> cutoff.level, cutoff.n_calls, cutoff.precision
     (0.6, 4, 1.0)
     """
@@ -94,46 +96,46 @@ def cutoff_for(
         )
     curve = LevelCurve.of(known)
     surest = int(np.flatnonzero(curve.precision == curve.precision.max())[-1])
-    best = replace(
-        goal,
-        n_positives=instances.n_positives,
+    result = Result(
         n_samples=instances.n_samples,
         n_instances=instances.n_samples * instances.n_labels,
-        n_unknown=instances.n_unknown,
+        n_positives=instances.n_positives,
         n_effective=None if instances.weight is None else effective_number(instances.weight),
         best_precision=float(curve.precision[surest]),
+        n_unknown=instances.n_unknown,
     )
+    level: float | None
+    max_calls = None
     if goal.kind == "f":
         level = curve.level_of_largest_f(goal.beta, instances.positives)
-        return with_calls(replace(best, level=level), instances)
-    target = precision_of(goal)
-    if goal.confidence is None:
-        found = curve.lowest_level(target)
+    elif goal.confidence is None:
+        level = curve.lowest_level(goal.precision)
     else:
         if certified is None:
             assert profile is not None
-            promise = Promise(1.0 - target, 1.0 - goal.confidence)
+            promise = Promise(1.0 - goal.precision, 1.0 - goal.confidence)
             certified = certified_level(instances, profile, promise, max_weight=bound)
-        found, max_calls = certified
-        best = replace(best, max_calls=max_calls, max_weight=max_weight)
-    if found is None:
-        return _fall_back(best, float(curve.level[surest]), instances, unreachable)
-    chosen = with_calls(replace(best, level=found), instances)
-    if goal.confidence is not None:
+        level, max_calls = certified
+    if level is None:
+        surest_level = float(curve.level[surest])
+        best = Cutoff(surest_level, goal, result, max_weight=max_weight, reachable=False)
+        return _fall_back(with_calls(best, instances), instances, unreachable)
+    chosen = Cutoff(level, goal, result, max_calls=max_calls, max_weight=max_weight)
+    chosen = with_calls(chosen, instances)
+    if goal.target is None or goal.confidence is not None:
         return chosen
-    caveats = precision_caveats(known, level=found, target=target, profile=profile)
+    caveats = precision_caveats(known, level=level, target=goal.precision, profile=profile)
     return replace(chosen, caveats=caveats)
 
 
-def _fall_back(
-    best: Cutoff, level: float, instances: Instances, unreachable: Unreachable
-) -> Cutoff:
-    """Call at the level of the best precision, or nothing, and say why."""
-    best = with_calls(replace(best, level=level, reachable=False, max_calls=None), instances)
-    what = "can be certified" if best.confidence is not None else "meets it"
+def _fall_back(best: Cutoff, instances: Instances, unreachable: Unreachable) -> Cutoff:
+    """Return the cutoff of the best precision, or one that calls nothing; both say why."""
+    goal = best.goal
+    what = "can be certified" if goal.confidence is not None else "meets it"
     reason = (
-        f"{describe_goal(best)}: unreachable; no level {what} on these {best.n_samples:,} samples. "
-        f"The best precision is about {percent(best.best_precision)}, with "
+        f"{describe_goal(goal)}: unreachable; no level {what} on these "
+        f"{instances.n_samples:,} samples. The best precision is about "
+        f"{percent(best.result.best_precision)}, with "
         f"{best.n_calls:,} call{'' if best.n_calls == 1 else 's'}."
     )
     if unreachable == "nothing":
@@ -141,8 +143,8 @@ def _fall_back(
         best = with_calls(replace(best, level=math.inf), instances)
     else:
         reason += (
-            f" In use instead: that level, {level:.4g}, where {percent(best.precision)} of the "
-            "calls are correct; nothing is promised about them."
+            f" In use instead: that level, {best.level:.4g}, where {percent(best.precision)} of "
+            "the calls are correct; nothing is promised about them."
         )
     return replace(best, reason=reason)
 
@@ -151,7 +153,7 @@ def _fall_back(
 
 
 def cutoff_on(
-    goals: Sequence[Cutoff],
+    goals: Sequence[Goal],
     score: Matrix,
     truth: Any,
     hierarchy: Hierarchy,
@@ -199,7 +201,7 @@ def cutoff_on(
 
 
 def cutoff_by_group(
-    goal: Cutoff,
+    goal: Goal,
     score: Any,
     truth: Any,
     hierarchy: Hierarchy,
@@ -240,14 +242,15 @@ def cutoff_by_group(
         if not instances.only_known().score.size:
             reason = f"{describe_goal(own)}: unreachable; no calibration sample has an instance of "
             reason += "these labels with known truth. Nothing is called."
-            chosen[g] = replace(own, reachable=False, reason=reason, n_samples=score.shape[0])
+            nothing = Result(n_samples=int(score.shape[0]))
+            chosen[g] = Cutoff(math.inf, own, nothing, reachable=False, reason=reason)
             continue
         certified = None
         if limits is not None and levels is not None:
             level = next((x for x in levels[g].tolist() if x >= least), None)
             certified = level, limits[g] if limits[g] < where.size else None
         part = cutoff_for(own, instances, unreachable=unreachable, certified=certified)
-        if part.reachable and part.n_calls + part.n_unknown_calls == instances.score.size:
+        if part.reachable and part.n_calls + part.result.n_unknown_calls == instances.score.size:
             part = replace(part, level=0.0)  # everything: the groups below inherit no cut
         chosen[g] = replace(part, level=max(part.level, least))
     parts = {name: chosen[g] for g, name in enumerate(columns)}
@@ -255,14 +258,18 @@ def cutoff_by_group(
     if len(failed) > MOST_REASONS:
         rest = f"{len(failed) - MOST_REASONS:,} more groups are unreachable; the report lists all."
         failed = [*failed[:MOST_REASONS], rest]
-    cutoff = replace(
-        goal,
-        reachable=not failed,
-        reason="\n".join(failed),
+    result = Result(
         n_samples=int(score.shape[0]),
         n_instances=int(score.shape[0]) * hierarchy.n_labels,
-        n_positives=sum(part.n_positives for part in parts.values()),
-        n_unknown=sum(part.n_unknown for part in parts.values()),
+        n_positives=sum(part.result.n_positives for part in parts.values()),
+        n_unknown=sum(part.result.n_unknown for part in parts.values()),
+    )
+    cutoff = Cutoff(
+        math.inf,
+        goal,
+        result,
+        reachable=not failed,
+        reason="\n".join(failed),
         groups=parts,
         label_groups=named,
     )
@@ -270,7 +277,7 @@ def cutoff_by_group(
 
 
 def group_tests(
-    goal: Cutoff,
+    goal: Goal,
     score: Any,
     truth: Any,
     hierarchy: Hierarchy,
@@ -282,7 +289,7 @@ def group_tests(
     The `planning` samples fix the limits, and the profiles of the levels under these limits.
     """
     assert goal.confidence is not None
-    promise = Promise(1.0 - precision_of(goal), 1.0 - goal.confidence)
+    promise = Promise(1.0 - goal.precision, 1.0 - goal.confidence)
     group = np.empty(hierarchy.n_labels, dtype=np.intp)
     limits = []
     for g, where in enumerate(columns):
@@ -318,11 +325,12 @@ def _with_group_calls(cutoff: Cutoff, score: Any, truth: Any, hierarchy: Hierarc
     )
     parts = {}
     for (name, part), calls, hits, unknown in zip(cutoff.groups.items(), *counts, strict=True):
-        if (calls, unknown) != (part.n_calls, part.n_unknown_calls):
-            part = part.with_counts(calls, hits)
-            part = replace(part, n_unknown_calls=unknown, precision_if_random=None)
-            below = part.target is not None and hits < precision_of(part) * calls
-            if part.reachable and part.confidence is None and below:
+        if (calls, unknown) != (part.n_calls, part.result.n_unknown_calls):
+            result = part.result.with_calls(calls, hits, beta=part.goal.beta)
+            result = replace(result, n_unknown_calls=unknown, precision_if_random=None)
+            part, goal = replace(part, result=result), part.goal
+            below = goal.target is not None and hits < goal.precision * calls
+            if part.reachable and goal.confidence is None and below:
                 part = part.with_caveats(["below target because of the levels of ancestors."])
         parts[name] = part
     return replace(cutoff, groups=parts)

@@ -165,9 +165,9 @@ def decide(score: Any, cutoff: Cutoff, hierarchy: Hierarchy) -> Any:
 
     Examples
     --------
-    >>> from hierlpr.cutoff.outcome import Cutoff
+    >>> from hierlpr.cutoff.goal import Goal
     >>> h = Hierarchy([("A", "B")], labels=["A", "B", "C"])
-    >>> decide(np.array([[0.9, 0.4, 0.7], [0.6, 0.6, 0.1]]), Cutoff(0.6, "precision"), h)
+    >>> decide(np.array([[0.9, 0.4, 0.7], [0.6, 0.6, 0.1]]), Cutoff(0.6, Goal("precision")), h)
     array([[ True, False,  True],
            [ True,  True, False]])
     """

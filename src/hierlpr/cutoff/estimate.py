@@ -250,14 +250,15 @@ def with_calls(cutoff: Cutoff, instances: Instances) -> Cutoff:
     if weight is not None:
         own = weight[known.sample]
         sums = float(own.sum()), float(own[known.truth].sum()), instances.positives
-    counted = cutoff.with_counts(known.score.size, int(np.count_nonzero(known.truth)), sums)
+    counts, beta = (known.score.size, int(np.count_nonzero(known.truth))), cutoff.goal.beta
     n_implied = 0 if called.implied is None else int(np.count_nonzero(called.implied))
-    return replace(
-        counted,
+    result = replace(
+        cutoff.result.with_calls(*counts, beta=beta, weighted=sums),
         n_unknown_calls=called.score.size - known.score.size,
         n_implied_calls=n_implied,
         precision_if_random=None if weight is not None else _precision_if_random(called),
     )
+    return replace(cutoff, result=result)
 
 
 def _precision_if_random(called: Instances) -> float | None:

@@ -19,7 +19,8 @@ from hierlpr._utils import checks
 from hierlpr._utils.display import terminal_progress
 from hierlpr.cutoff.choose import Unreachable
 from hierlpr.cutoff.decisions import LabelCall
-from hierlpr.cutoff.outcome import Cutoff, check_bound, goals_of
+from hierlpr.cutoff.goal import check_bound, goals_of
+from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.data.duplicates import SampleKeys, feature_keys, leakage_warnings
 from hierlpr.data.frames import like_given, row_names
 from hierlpr.data.partial_truth import AnyTruth, PartialTruth, held_and_known

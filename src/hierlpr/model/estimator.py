@@ -17,7 +17,8 @@ from hierlpr._utils.checks import Matrix, check_fraction, check_sample_weight
 from hierlpr.cutoff.choose import Unreachable, cutoff_on
 from hierlpr.cutoff.decisions import Groups, LabelCall, call_lists, decide
 from hierlpr.cutoff.estimate import LevelProfile
-from hierlpr.cutoff.outcome import Cutoff, check_bound, goals_of
+from hierlpr.cutoff.goal import Goal, check_bound, goals_of
+from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.cutoff.sets import CallSets, SetRule
 from hierlpr.data.duplicates import SampleKeys
 from hierlpr.data.frames import like_given
@@ -208,7 +209,7 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
     def set_cutoff(self, level: float) -> Self:
         """Set the cutoff to a block score of your choice, from 0 to 1; nothing is promised."""
         check_is_fitted(self)
-        self.cutoff_ = Cutoff(level=check_fraction(level, name="level"), kind="by hand")
+        self.cutoff_ = Cutoff(check_fraction(level, name="level"), Goal("by hand"))
         self.keys_ = {name: keys for name, keys in self.keys_.items() if name != "cutoff"}
         return self
 
@@ -438,7 +439,7 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
     def _cutoff(self, target: float | None = None) -> Cutoff:
         """Return the cutoff in use; warn if it was not calibrated or does not reach its target."""
         cutoff = self.cutoff_ if target is None else self.cutoff_.for_target(target)
-        if cutoff.kind == "default":
+        if cutoff.goal.kind == "default":
             hint = "Hint: set a target with calibrate, or with HierarchicalClassifier(fdr=0.1)."
             warnings.warn(f"{cutoff}\n{hint}", HierlprWarning, stacklevel=3)
         elif not cutoff.reachable:

@@ -25,7 +25,8 @@ from hierlpr._utils import require
 from hierlpr._utils.checks import quote_names
 from hierlpr._utils.files import atomic_output
 from hierlpr.cutoff.estimate import LevelProfile
-from hierlpr.cutoff.outcome import Cutoff
+from hierlpr.cutoff.goal import Goal
+from hierlpr.cutoff.outcome import Cutoff, Result
 from hierlpr.cutoff.sets import SetRule
 from hierlpr.data.duplicates import SampleKeys
 from hierlpr.exceptions import FileError, HierlprError
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from hierlpr.model.classifier import HierarchicalClassifier
     from hierlpr.model.estimator import HierLPR
 
-FORMAT, VERSION = "hierlpr model", 1
+FORMAT, VERSION = "hierlpr model", 2
 HINT = "Hint: give a file that `hierlpr fit --out` or model.save wrote, or save the model again."
 Arrays = dict[str, NDArray[Any]]
 
@@ -52,8 +53,8 @@ CLASSES: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
         LPRModel, LPRCurves, LabelReport, ScoreBins, SharedCurves, ImpliedLPR, JointModel,
-        LabelPrior, Tempering, LevelProfile, SampleKeys, SampleSummary, Cutoff, SetRule,
-        Auto, Isotonic, LocalQuadratic, Probability,
+        LabelPrior, Tempering, LevelProfile, SampleKeys, SampleSummary, Cutoff, Goal, Result,
+        SetRule, Auto, Isotonic, LocalQuadratic, Probability,
     )
 }  # fmt: skip
 # Classes inside estimators that neither skops nor `all_estimators` lists.

@@ -168,7 +168,7 @@ def name_samples(model: HierLPR, table: Table, score: Any = None) -> tuple[Index
     """
     score = model.block_scores(table) if score is None else score
     h, rule = model.hierarchy_, model.sets_
-    if rule is None and model.cutoff_.kind == "default":
+    if rule is None and model.cutoff_.goal.kind == "default":
         raise HierlprError(
             "The model does not know which labels can be trusted.\n"
             "Hint: first call calibrate_sets(scores, truth, error=0.1, one_path=True), or "

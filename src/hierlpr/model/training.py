@@ -306,7 +306,7 @@ def remove_labels(model: HierLPR, labels: Iterable[str]) -> None:
 
 def _set_labels(model: HierLPR, hierarchy: Hierarchy, lpr: LPRModel) -> None:
     """Set the new labels and curves, and drop the cutoff and sets of the old ones."""
-    lost = ["the cutoff is back at 0.5"] if model.cutoff_.kind != "default" else []
+    lost = ["the cutoff is back at 0.5"] if model.cutoff_.goal.kind != "default" else []
     lost += ["sure and possible labels are forgotten"] if model.sets_ is not None else []
     if lost:
         message = f"The labels have changed, so {' and '.join(lost)}. Calibrate again."

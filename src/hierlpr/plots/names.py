@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from hierlpr._utils.display import escape_control
-from hierlpr.cutoff.outcome import precision_of
 from hierlpr.cutoff.set_values import likely_paths
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.model.prediction import name_samples, rank_names
@@ -57,8 +56,8 @@ def promise_of(model: HierLPR) -> tuple[str, bool]:
             ), False
         given = "" if rule.confidence is None else f", with confidence {rule.confidence:g}"
         return f"At most {100 * rule.error:.4g} % of new samples get a wrong name{given}.", True
-    if cutoff.groups is None or cutoff.confidence is None or cutoff.target is None:
-        return str(cutoff), cutoff.confidence is not None and cutoff.reachable
+    if cutoff.groups is None or cutoff.goal.confidence is None or cutoff.goal.target is None:
+        return str(cutoff), cutoff.is_certified
     certified, others = (
         [escape_control(rank) for rank, part in cutoff.groups.items() if part.reachable == wanted]
         for wanted in (True, False)
@@ -66,8 +65,8 @@ def promise_of(model: HierLPR) -> tuple[str, bool]:
     text = "No rank can be certified."
     if certified:
         text = (
-            f"At least {100 * precision_of(cutoff):.4g} % of the names are correct at each of "
-            f"these ranks, with confidence {cutoff.confidence:g}: {', '.join(certified)}."
+            f"At least {100 * cutoff.goal.precision:.4g} % of the names are correct at each of "
+            f"these ranks, with confidence {cutoff.goal.confidence:g}: {', '.join(certified)}."
         )
     if others:
         text += f" Not certified, so not named: {', '.join(others)}."

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hierlpr._utils.checks import effective_number
 from hierlpr.cutoff.decisions import decide
-from hierlpr.cutoff.outcome import Cutoff, precision_of
+from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.data.tables import Table
 from hierlpr.model.prediction import difference_note
 from hierlpr.plots.summary import Counts, Summary, share_interval
@@ -113,7 +113,9 @@ def answer_of(summary: Summary, names: Names | None = None) -> Answer:
     else:
         cost = _cost_without_truth(n_calls, expected)
     precision = shares.get("precision")
-    promised = replace(cutoff, confidence=None) if difference else cutoff
+    promised = cutoff
+    if difference:  # then nothing is certified any more
+        promised = replace(cutoff, goal=replace(cutoff.goal, confidence=None))
     target, verdict = _target(promised, n_calls, precision)
     precision_text = percent(precision)
     if precision is not None and verdict == "missed" and precision_text in target:
@@ -196,14 +198,14 @@ def _names_headline(names: Names, n_samples: int, difference: str) -> tuple[str,
 
 def _target(cutoff: Cutoff, n_calls: int, precision: float | None) -> tuple[str, str]:
     """Return the precision target, and whether the precision reaches it."""
-    if cutoff.groups is not None or cutoff.target is None:
+    if cutoff.groups is not None or cutoff.goal.target is None:
         return "", ""
-    target = f"target {percent(precision_of(cutoff))}"
-    if cutoff.confidence is not None and cutoff.reachable:
-        target += f" with {percent(cutoff.confidence)} confidence"
+    target = f"target {percent(cutoff.goal.precision)}"
+    if cutoff.is_certified:
+        target += f" with {percent(cutoff.goal.confidence)} confidence"
     if n_calls == 0 or precision is None:
         return target, ""
-    return target, "kept" if precision >= precision_of(cutoff) - 1e-12 else "missed"
+    return target, "kept" if precision >= cutoff.goal.precision - 1e-12 else "missed"
 
 
 def _promise(cutoff: Cutoff, names: Names | None, difference: str) -> str:
@@ -215,21 +217,21 @@ def _promise(cutoff: Cutoff, names: Names | None, difference: str) -> str:
         text = (
             f"The labels form {len(cutoff.groups):,} groups, each with its own cutoff (see below)."
         )
-        if cutoff.confidence is None:
+        if cutoff.goal.confidence is None:
             return text
         return (
             f"{text} What is guaranteed holds for all groups simultaneously with "
-            f"{percent(cutoff.confidence)} confidence."
+            f"{percent(cutoff.goal.confidence)} confidence."
         )
     if not cutoff.reachable:
         return ""  # `unreachable` gives the reason
     text = str(replace(cutoff, targets=None))
-    if cutoff.confidence is None:
+    if cutoff.goal.confidence is None:
         return text
     return (
-        f"Guaranteed: at least {percent(precision_of(cutoff))} of the calls are correct for "
+        f"Guaranteed: at least {percent(cutoff.goal.precision)} of the calls are correct for "
         "samples like the calibration samples, with "
-        f"{percent(cutoff.confidence)} confidence over their draw. {text}"
+        f"{percent(cutoff.goal.confidence)} confidence over their draw. {text}"
     )
 
 
@@ -377,5 +379,5 @@ def _targets(c: Counts) -> tuple[Part, ...]:
         own = Counts(replace(c.output, called=called))
         shares = own.share(own.hits, own.judged), own.share(own.hits, own.positives)
         counts = int(own.judged.sum()), int(own.hits.sum())
-        found.append(Part(percent(precision_of(part)), part, *counts, *shares))
+        found.append(Part(percent(part.goal.precision), part, *counts, *shares))
     return tuple(found)

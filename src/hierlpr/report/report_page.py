@@ -14,7 +14,6 @@ from hierlpr._utils import require
 from hierlpr._utils.checks import check_count
 from hierlpr._utils.files import check_page_name
 from hierlpr.cutoff.decisions import REASONS, parts_of
-from hierlpr.cutoff.outcome import precision_of
 from hierlpr.cutoff.sets import SET_WORDS
 from hierlpr.exceptions import HierlprWarning
 from hierlpr.model import HierLPR
@@ -202,7 +201,7 @@ def _names_figure(names: Names) -> FigureText:
 
 def _figures(report: Report) -> tuple[FigureText, ...]:
     answer, summary = report.answer, report.summary
-    if report.names is not None and summary.output.model.cutoff_.kind == "default":
+    if report.names is not None and summary.output.model.cutoff_.goal.kind == "default":
         return ()  # names do not use this cutoff
     cutoff, methods = CutoffPoint.of(summary.counts), summary.methods
     display = PrecisionDisplay(summary.curve, cutoff, has_truth=answer.has_truth)
@@ -246,9 +245,11 @@ def _targets_figure(answer: Answer) -> list[FigureText]:
     known = [
         (part.recall if answer.has_truth else part.cutoff.recall, part)
         for part in answer.parts["target"]
-        if part.cutoff.confidence is not None and part.cutoff.reachable
+        if part.cutoff.is_certified
     ]
-    points = sorted((x, precision_of(part.cutoff), part.name) for x, part in known if x is not None)
+    points = sorted(
+        (x, part.cutoff.goal.precision, part.name) for x, part in known if x is not None
+    )
     if not points:
         return []
     made, axes = figure()

@@ -1,0 +1,100 @@
+"""Cutoffs and goals as text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hierlpr.cutoff.goal import Goal
+
+if TYPE_CHECKING:
+    from hierlpr.cutoff.outcome import Cutoff, Result
+
+
+def describe(cutoff: Cutoff) -> str:
+    """Describe a cutoff in sentences, one line per group or target."""
+    goal, caveats = cutoff.goal, f" Caveats: {cutoff.caveats}" if cutoff.caveats else ""
+    if cutoff.targets is not None:
+        lines = [f"In use: {_target(goal).lower()}."]
+        if goal.confidence is not None:
+            sure = percent(1.0 - (1.0 - goal.confidence) * len(cutoff.targets))
+            lines[0] = (
+                f"With {sure} confidence, all of the {len(cutoff.targets)} certified targets "
+                f"hold simultaneously. {lines[0]}"
+            )
+        return "\n".join([*lines, *map(str, cutoff.targets)])
+    if cutoff.groups is not None:
+        lines = [f"Group {name}: {part}" for name, part in cutoff.groups.items()]
+        if goal.confidence is not None:
+            holds = f"what follows holds for all {len(lines):,} groups simultaneously:"
+            lines = [f"With {percent(goal.confidence)} confidence, {holds}", *lines]
+        return "\n".join([*lines, *([caveats[1:]] if caveats else [])])
+    where = f"at a block score of {cutoff.level:.4g} or more"
+    if goal.kind in ("default", "by hand"):
+        source = "set by hand" if goal.kind == "by hand" else cutoff.reason or "not calibrated"
+        return f"Calls {where}, {source}; nothing is promised about them."
+    if not cutoff.reachable:
+        return cutoff.reason + caveats
+    if cutoff.max_calls:
+        where += f" and at most {cutoff.max_calls:,} calls per sample"
+    no_promise = ""
+    if goal.target is not None and goal.confidence is None:
+        no_promise = " Without a confidence nothing is promised about new samples."
+    return f"{describe_goal(goal)}: calls {where}. {_achieved(cutoff)}{no_promise}{caveats}"
+
+
+def _achieved(cutoff: Cutoff) -> str:
+    """Say what a cutoff achieved on the calibration samples."""
+    result, weights = cutoff.result, ""
+    if result.n_effective is not None:
+        bound = cutoff.max_weight
+        certified = "" if bound is None else f"; certified for weights up to {bound:g}"
+        weights = f" (weighted, equivalent to {result.n_effective:,.4g} of equal weight{certified})"
+    everything = " (every instance)" if result.n_calls == result.n_instances else ""
+    return (
+        f"On {result.n_samples:,} calibration samples{weights}: {result.n_calls:,} "
+        f"calls{everything}, {percent(result.precision)} correct, recall "
+        f"{percent(result.recall)}.{_not_judged(result, cutoff.goal)}"
+    )
+
+
+def _not_judged(result: Result, goal: Goal) -> str:
+    """Say what is possible for calls of unknown truth."""
+    if not result.n_unknown:
+        return ""
+    if result.n_effective is not None:
+        return f" {result.n_unknown_calls:,} more calls were not judged."
+    if not result.n_unknown_calls:
+        return f" {result.n_unknown:,} instances were not judged; none of them is called."
+    certified = "; the certificate is about the judged ones" if goal.confidence else ""
+    return (
+        f" {result.n_unknown_calls:,} more calls were not judged{certified}: of all calls, "
+        f"{percent(result.precision_if_random)} are correct if those judged are random within "
+        f"each label, and at least {percent(result.precision_worst)} in any case."
+    )
+
+
+def describe_goal(goal: Goal) -> str:
+    """Return a goal as text, such as "Target precision 90 % with 95 % confidence"."""
+    if goal.kind == "f":
+        return f"Largest F{goal.beta:g}"
+    confidence = "" if goal.confidence is None else f" with {percent(goal.confidence)} confidence"
+    return _target(goal) + confidence
+
+
+def _target(goal: Goal) -> str:
+    name = "precision" if goal.kind == "precision" else "FDR"
+    return f"Target {name} {percent(goal.target)}"
+
+
+def percent(share: float | None) -> str:
+    """Return a share as a percentage that shows 100 only for exactly 1.
+
+    >>> percent(0.123456), percent(0.999999), percent(None)
+    ('12.3 %', '99.9999 %', 'none')
+    """
+    if share is None:
+        return "none"
+    digits = 3
+    while share < 1.0 and f"{100.0 * share:.{digits}g}" == "100" and digits < 17:
+        digits += 3
+    return f"{100.0 * share:.{digits}g} %"
