@@ -45,31 +45,31 @@ def bet(
     weight: float,
     goal: float,
     steps_per_unit: float,
-    urgency: Floats,
+    stake_table: Floats,
 ) -> float:
     """Return the log wealth at the end, or when it first reaches `goal`. O(samples).
 
     `gain` of a sample is what a stake of 1 wins on it, in the order of the bets. Before each sample
-    the stake is ``urgency(log wealth) / sqrt(samples left * square)``, at most its `largest`, where
+    the stake is ``stake(log wealth) / sqrt(samples left * square)``, at most its `largest`, where
     `square` is that of the samples before, and as if of `weight` more samples the one that was
-    given. It depends on nothing that is still to come. ``urgency[k]`` belongs to a log wealth of
-    ``k / steps_per_unit`` below its end.
+    given. It depends on nothing that is still to come. ``stake_table[k]`` belongs to a log wealth
+    of ``k / steps_per_unit`` below its end.
     """
     n = gain.size
-    last = urgency.size - 2
-    log_wealth, seen = 0.0, 0.0
+    last = stake_table.size - 2
+    log_wealth, square_sum = 0.0, 0.0
     for k in range(n):
-        own = gain[k]
-        if own == 0.0:
+        won = gain[k]
+        if won == 0.0:
             continue
         place = (goal - log_wealth) * steps_per_unit
         at = int(place)
         if at > last:  # as good as ruined
             return log_wealth
-        urge = urgency[at] + (place - at) * (urgency[at + 1] - urgency[at])
-        spread = math.sqrt((n - k) * (weight * square + seen) / (weight + k))
-        log_wealth += math.log1p(min(urge / spread, largest[k]) * own)
-        seen += own * own
+        stake = stake_table[at] + (place - at) * (stake_table[at + 1] - stake_table[at])
+        spread = math.sqrt((n - k) * (weight * square + square_sum) / (weight + k))
+        log_wealth += math.log1p(min(stake / spread, largest[k]) * won)
+        square_sum += won * won
         if log_wealth >= goal:
             break
     return log_wealth
@@ -134,7 +134,7 @@ def step_up_levels(
         next_earlier = 0
         n_gone = 0
         while n_gone < n_tested:
-            # Bring the largest key of the nodes still there to the top, made for `left`.
+            # Bring the largest key of the nodes that have not left to the top, made for `left`.
             while gone[heap[0]] or fresh[heap[0]] != left:
                 v = heap[0]
                 if gone[v]:
@@ -201,12 +201,12 @@ def simes_below(
     n = p.size
     least = np.full(n, np.inf)  # min over k of the k-th smallest p-value over k
     count = np.zeros(n, np.int64)
-    seen = np.full(n, -1, np.int64)
+    last_visit = np.full(n, -1, np.int64)
     stack = np.empty(n, np.int64)
     for node in rising:
         height = 1
         stack[0] = node
-        seen[node] = node
+        last_visit[node] = node
         while height > 0:
             height -= 1
             at = stack[height]
@@ -216,8 +216,8 @@ def simes_below(
                 least[at] = share
             for k in range(parent_ptr[at], parent_ptr[at + 1]):
                 above = parent_idx[k]
-                if seen[above] != node:
-                    seen[above] = node
+                if last_visit[above] != node:
+                    last_visit[above] = node
                     stack[height] = above
                     height += 1
     return least * count, count

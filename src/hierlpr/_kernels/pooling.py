@@ -156,9 +156,9 @@ def pool_blocks(
                     break
                 if upper_leaves and lower_leaves:
                     # The one that the new multiplier, as it grows, reaches first.
-                    given = total[c] - count[c] * (high / 2.0**32)
-                    taken = count[p] * (low / 2.0**32) - total[p]
-                    upper_leaves = given <= taken
+                    until_upper = total[c] - count[c] * (high / 2.0**32)
+                    until_lower = count[p] * (low / 2.0**32) - total[p]
+                    upper_leaves = until_upper <= until_lower
                 leaves = upper if upper_leaves else lower
                 active[via[order[leaves]]] = False
                 for at in range(leaves, leaves + count[order[leaves]]):

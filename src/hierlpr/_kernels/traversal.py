@@ -29,17 +29,17 @@ def close_rows(
     Time and memory O(closure x parents), plus O(labels) once.
     """
     n_samples = row_ptr.size - 1
-    seen = np.full(parent_ptr.size - 1, -1, np.int64)  # the last row that holds the label
+    last_row = np.full(parent_ptr.size - 1, -1, np.int64)  # the last row that holds the label
     closed_ptr = np.zeros(n_samples + 1, np.int64)
-    closed = np.empty(2 * nodes.size + seen.size, np.int32)
+    closed = np.empty(2 * nodes.size + last_row.size, np.int32)
     size = 0
     for m in range(n_samples):
         begin = size
-        if closed.size - begin < seen.size:
+        if closed.size - begin < last_row.size:
             closed = np.concatenate((closed, np.empty(closed.size, np.int32)))
         for e in range(row_ptr[m], row_ptr[m + 1]):
-            if seen[nodes[e]] != m:
-                seen[nodes[e]] = m
+            if last_row[nodes[e]] != m:
+                last_row[nodes[e]] = m
                 closed[size] = nodes[e]
                 size += 1
         # closed[begin:size] is also the queue of labels whose parents are not added yet.
@@ -49,8 +49,8 @@ def close_rows(
             at += 1
             for e in range(parent_ptr[k], parent_ptr[k + 1]):
                 p = parent_idx[e]
-                if seen[p] != m:
-                    seen[p] = m
+                if last_row[p] != m:
+                    last_row[p] = m
                     closed[size] = p
                     size += 1
         closed_ptr[m + 1] = size
@@ -125,25 +125,25 @@ def find_stored(
     n_labels: int,
 ) -> Bools:
     """Return whether other rows have each entry of sparse rows too. O(entries)."""
-    found = np.empty(labels.size, np.bool_)
+    is_stored = np.empty(labels.size, np.bool_)
     last = np.full(n_labels, -1, np.int64)  # the last of the other rows that holds the label
     for m in range(row_ptr.size - 1):
         for e in range(other_ptr[m], other_ptr[m + 1]):
             last[other[e]] = m
         for e in range(row_ptr[m], row_ptr[m + 1]):
-            found[e] = last[labels[e]] == m
-    return found
+            is_stored[e] = last[labels[e]] == m
+    return is_stored
 
 
 @kernel
 def find_violations(matrix: Floats2D, parent: Int32s, child: Int32s) -> tuple[Int64s, Int64s]:
     """Sample and edge of every ``matrix[m, child] > matrix[m, parent]``, by sample then edge."""
-    n_found = 0
+    n_violations = 0
     for m in range(matrix.shape[0]):
         for e in range(parent.size):
-            n_found += matrix[m, child[e]] > matrix[m, parent[e]]
-    sample = np.empty(n_found, np.int64)
-    edge = np.empty(n_found, np.int64)
+            n_violations += matrix[m, child[e]] > matrix[m, parent[e]]
+    sample = np.empty(n_violations, np.int64)
+    edge = np.empty(n_violations, np.int64)
     at = 0
     for m in range(matrix.shape[0]):
         for e in range(parent.size):
@@ -161,11 +161,11 @@ def max_up(values: Floats2D, order: Int32s, parent_ptr: Int32s, parent_idx: Int3
     for m in range(n_samples):
         # Invariant: every label after k has its final value, as children have larger numbers.
         for k in range(n_labels - 1, -1, -1):
-            own = values[m, order[k]]
+            value = values[m, order[k]]
             for e in range(parent_ptr[k], parent_ptr[k + 1]):
                 above = order[parent_idx[e]]
-                if own > values[m, above]:
-                    values[m, above] = own
+                if value > values[m, above]:
+                    values[m, above] = value
 
 
 @kernel

@@ -87,9 +87,9 @@ def yekutieli(p_values: Any, hierarchy: Hierarchy, fdr: float = 0.1) -> Mask:
     families: list[NDArray[Any]] = [np.flatnonzero(np.diff(h.parent_ptr) == 0)]
     while families:
         family = families.pop()
-        found = family[_step_up(p[family], level)]
-        rejected[found] = True
-        families += [h.child_idx[h.child_ptr[v] : h.child_ptr[v + 1]] for v in found.tolist()]
+        passing = family[_step_up(p[family], level)]
+        rejected[passing] = True
+        families += [h.child_idx[h.child_ptr[v] : h.child_ptr[v + 1]] for v in passing.tolist()]
     return np.asarray(rejected[h.position])
 
 
@@ -138,11 +138,11 @@ def simes_max_bh(p_values: Any, hierarchy: Hierarchy, fdr: float = 0.1) -> Mask:
 
 def _step_up(p: Float, level: float) -> Mask:
     """Benjamini and Hochberg's procedure, ignoring missing p-values."""
-    given = np.sort(p[~np.isnan(p)])
-    passing = np.flatnonzero(given <= level * np.arange(1, given.size + 1) / max(given.size, 1))
+    rising = np.sort(p[~np.isnan(p)])
+    passing = np.flatnonzero(rising <= level * np.arange(1, rising.size + 1) / max(rising.size, 1))
     if not passing.size:
         return np.zeros(p.size, dtype=bool)
-    return np.asarray(p <= given[passing[-1]])
+    return np.asarray(p <= rising[passing[-1]])
 
 
 def _complete(p_values: Any, hierarchy: Hierarchy, name: str) -> Float:

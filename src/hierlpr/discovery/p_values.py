@@ -204,8 +204,8 @@ def fit_shift(
         signed = np.where(hidden, size + np.logaddexp(0.0, -2.0 * mu * size) / mu, z)
         log_ratio = mu * signed - 0.5 * mu**2 - np.log(2.0) * hidden
         share = np.where(is_root, model.root, model.child)
-        own = expit(log_odds + log_ratio)  # stays NaN where there is no p-value
-        posterior = posteriors(own[None], LabelPrior(prevalence, share), h, n_jobs=1)[0][0]
+        chance = expit(log_odds + log_ratio)  # stays NaN where there is no p-value
+        posterior = posteriors(chance[None], LabelPrior(prevalence, share), h, n_jobs=1)[0][0]
         mean = np.where(hidden, size * np.tanh(mu * size), np.nan_to_num(z))
         model = _update(posterior, mean, ~np.isnan(z), is_root, h)
     return posterior, model
@@ -222,7 +222,7 @@ def _update(
     possible = np.where(rarest >= 0, posterior[h.order[rarest]], 1.0)[h.position]
     shares = []
     for group in (is_root, ~is_root):
-        found = posterior[group].sum() + SHARE_WEIGHT * SHARE_GUESS
-        share = found / (possible[group].sum() + SHARE_WEIGHT)
+        signals = posterior[group].sum() + SHARE_WEIGHT * SHARE_GUESS
+        share = signals / (possible[group].sum() + SHARE_WEIGHT)
         shares.append(float(np.clip(share, LEAST_SHARE, 1.0 - LEAST_SHARE)))
     return ShiftModel(float(np.clip(shift, LEAST_SHIFT, MOST_SHIFT)), shares[0], shares[1])

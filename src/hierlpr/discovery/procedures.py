@@ -101,10 +101,10 @@ def branch_p_values(p: Float, hierarchy: Hierarchy, *, arbitrary: bool) -> Float
     >>> branch_p_values(np.array([0.9, 0.01, 0.04]), h, arbitrary=False)
     array([0.03, 0.01, 0.04])
     """
-    own = np.ascontiguousarray(p[hierarchy.order])
-    rising = np.argsort(own, kind="stable")
-    rising = rising[: np.count_nonzero(~np.isnan(own))]
-    value, count = simes_below(own, rising, hierarchy.parent_ptr, hierarchy.parent_idx)
+    by_number = np.ascontiguousarray(p[hierarchy.order])
+    rising = np.argsort(by_number, kind="stable")
+    rising = rising[: np.count_nonzero(~np.isnan(by_number))]
+    value, count = simes_below(by_number, rising, hierarchy.parent_ptr, hierarchy.parent_idx)
     if arbitrary:
         value = value * (digamma(count + 1.0) + np.euler_gamma)
     branch = np.where(count > 0, np.minimum(value, 1.0), np.nan)
@@ -117,13 +117,13 @@ def known_part(p: Float, hierarchy: Hierarchy) -> Tested:
     They must be closed upward, as p-values of branches are.
     """
     h = hierarchy
-    kept = ~np.isnan(p[h.order])
-    place = np.cumsum(kept) - 1
-    of_kept = np.repeat(kept, np.diff(h.parent_ptr))
-    ptr = np.append(0, np.cumsum(np.diff(h.parent_ptr)[kept])).astype(np.int32)
-    idx = place[h.parent_idx[of_kept]].astype(np.int32)
-    depth = np.asarray(h.levels[h.order][kept], dtype=np.int32)
-    return Tested(np.flatnonzero(kept), ptr, idx, depth)
+    has_p = ~np.isnan(p[h.order])
+    place = np.cumsum(has_p) - 1
+    edge_has_p = np.repeat(has_p, np.diff(h.parent_ptr))
+    ptr = np.append(0, np.cumsum(np.diff(h.parent_ptr)[has_p])).astype(np.int32)
+    idx = place[h.parent_idx[edge_has_p]].astype(np.int32)
+    depth = np.asarray(h.levels[h.order][has_p], dtype=np.int32)
+    return Tested(np.flatnonzero(has_p), ptr, idx, depth)
 
 
 def effective_counts(tested: Tested) -> tuple[Float, Float]:
@@ -228,7 +228,7 @@ def star_levels(p: Float, hierarchy: Hierarchy, rng: np.random.Generator | None)
 def peeled_levels(large: NDArray[np.bool_]) -> Float:
     """Return the level of each candidate, in the order of leaving.
 
-    It is the smallest estimate of the FDR while the candidate was there.
+    It is the smallest estimate of the FDR while the node was a candidate.
 
     Examples
     --------

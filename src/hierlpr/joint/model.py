@@ -33,8 +33,12 @@ from hierlpr.joint.tempering import (
 
 Float = NDArray[np.float64]
 
+# Every pair of parts costs a fit, so their number grows with the square; with 4, each fit still has
+# half of the samples.
 N_PARTS = 4
-LEAST_SAMPLES = 10
+LEAST_SAMPLES = 10  # with fewer, parts of two samples would judge
+# The standard error of a gain falls with the root of this number only, and each judging part costs
+# three fits.
 ENOUGH_JUDGES = 2000
 _CHUNK_VALUES = 2**22  # sparse rows are made dense in chunks of this many values
 
@@ -96,8 +100,9 @@ class JointModel:
         place = np.array([former.index(x) if x in former else last for x in hierarchy.labels])
         tempering = self.tempering.select(np.arange(last), n_new=1)
         share = np.append(self.prior.conditional, 0.5)[place]
-        kept = np.append(self.prior.prevalence, 0.5)[place]
-        prior = LabelPrior(np.where(place < last, kept, prevalence), share).on(hierarchy, former)
+        prevalence_before = np.append(self.prior.prevalence, 0.5)[place]
+        merged = np.where(place < last, prevalence_before, prevalence)
+        prior = LabelPrior(merged, share).on(hierarchy, former)
         return JointModel(hierarchy, prior, tempering.select(place))
 
     def transform(self, lpr: Any, *, absent: Float | None = None, n_jobs: int | None = None) -> Any:
@@ -133,8 +138,8 @@ class JointModel:
         if isinstance(values, np.ndarray):
             # NaN fails both comparisons, so complete matrices in range need no copy.
             if values.size and not (values.min() >= 0.0 and values.max() <= 1.0):
-                known = np.where(np.isnan(values), 0.0, values)
-                check_unit_interval(known, self.hierarchy.labels, name="lpr")
+                complete = np.where(np.isnan(values), 0.0, values)
+                check_unit_interval(complete, self.hierarchy.labels, name="lpr")
             return self._dense(values, threads)
         check_unit_interval(values, self.hierarchy.labels, name="lpr")
         return self._sparse(values, absent, threads) if self.is_used else values
@@ -147,14 +152,14 @@ class JointModel:
         if use == "exact":
             return posteriors(lpr, self.prior, self.hierarchy, n_jobs=n_jobs)[0]
         prior, chosen, out = self.prior, self.tempering, np.empty_like(lpr)
-        wanted: Any = {"with_posterior": False, "with_others": True, "n_jobs": 1}
+        options: Any = {"with_posterior": False, "with_others": True, "n_jobs": 1}
 
         def temper(start: int, stop: int) -> None:
             part = lpr[start:stop]
             inside = np.clip(part, LPR_EDGE, 1.0 - LPR_EDGE)
             own = np.log(inside / (1.0 - inside)) - prior.log_odds
             log_odds = chosen.own * np.where(np.isnan(own), 0.0, own)
-            log_odds += chosen.others * posteriors(part, prior, self.hierarchy, **wanted)[1]
+            log_odds += chosen.others * posteriors(part, prior, self.hierarchy, **options)[1]
             log_odds += prior.log_odds + chosen.shift
             np.divide(1.0, 1.0 + np.exp(-log_odds), out=out[start:stop])
 
@@ -243,21 +248,21 @@ def fit_joint(
         n_jobs=n_jobs,
         sample_weight=None if sample_weight is None else sample_weight[used],
     )
-    everyone = parts.evidence({own: frozenset((own,)) for own in range(N_PARTS)})
+    evidence = parts.evidence({part: frozenset((part,)) for part in range(N_PARTS)})
     threads = n_jobs_or_default(n_jobs)
-    losses, judged = _judge(parts, everyone, threads)
+    losses, fitted_without = _judge(parts, evidence, threads)
     mean = {name: float(loss.mean()) for name, loss in losses.items()}
     chosen, share, gain, error = best_candidate(losses)
     rise = rise_error = 0.0
     if chosen != "none":
-        weights = [PLAIN + share * (fitted[chosen] - PLAIN) for fitted in judged]
-        rise, rise_error = ranking_gain(everyone, weights, hierarchy, threads)
+        weights = [PLAIN + share * (fitted[chosen] - PLAIN) for fitted in fitted_without]
+        rise, rise_error = ranking_gain(evidence, weights, hierarchy, threads)
         if rise < -RANKING_MARGIN * rise_error:  # a better log-loss, but a worse ranking
             chosen, share, gain = "none", 1.0, 0.0
     if chosen in ("none", "exact"):
         tempering = Tempering.fixed(chosen, hierarchy.n_labels)
     else:
-        weights_of = fit_candidates(everyone, hierarchy, threads, judged[-1])
+        weights_of = fit_candidates(evidence, hierarchy, threads, fitted_without[-1])
         tempering = Tempering.of(weights_of[chosen], chosen)
     tempering = replace(
         part_of_the_way(tempering, share),
@@ -271,25 +276,25 @@ def fit_joint(
 
 
 def _judge(
-    parts: CrossFitting, everyone: HeldOutEvidence, n_jobs: int
+    parts: CrossFitting, evidence: HeldOutEvidence, n_jobs: int
 ) -> tuple[dict[str, Float], list[dict[str, Float]]]:
-    """Return the log-loss of every candidate on samples that no part of its fit has seen.
+    """Return the log-loss of every candidate on samples that no part of its fit contains.
 
     Each part judges weights that were learned from the other parts. The evidence about those other
-    parts must come from curves that saw neither them nor the judges, so every pair of parts has a
-    fit without both: curves that had seen the judges would bias the weights of rare labels, because
-    a positive among the judges is one that the others lack. With many samples the first few parts
-    suffice. `everyone` is the evidence of all samples from fits without their own part, with which
+    parts must come from curves fitted without them and without the judges, so every pair of parts
+    has a fit without both: curves fitted with the judges would bias the weights of rare labels,
+    because a positive among the judges is one that the others lack. With many samples the first few
+    parts suffice. `evidence` is that of all samples from fits without their own part, with which
     they judge. The weights that each part judged are returned too.
     """
     losses: dict[str, list[Float]] = {}
-    judged: list[dict[str, Float]] = []
-    enough = np.searchsorted(everyone.fold_ptr[1:], ENOUGH_JUDGES) + 1
+    fitted_without: list[dict[str, Float]] = []
+    enough = np.searchsorted(evidence.fold_ptr[1:], ENOUGH_JUDGES) + 1
     for judges in range(min(int(enough), N_PARTS)):
-        learning = {own: frozenset((own, judges)) for own in range(N_PARTS) if own != judges}
-        evidence = parts.evidence(learning)
-        start = judged[-1] if judged else None
-        judged.append(fit_candidates(evidence, parts.hierarchy, n_jobs, start))
-        for use, weights in judged[-1].items():
-            losses.setdefault(use, []).append(losses_of(everyone, weights, n_jobs, fold=judges))
-    return {use: np.concatenate(found) for use, found in losses.items()}, judged
+        learning = {part: frozenset((part, judges)) for part in range(N_PARTS) if part != judges}
+        learned_from = parts.evidence(learning)
+        start = fitted_without[-1] if fitted_without else None
+        fitted_without.append(fit_candidates(learned_from, parts.hierarchy, n_jobs, start))
+        for use, weights in fitted_without[-1].items():
+            losses.setdefault(use, []).append(losses_of(evidence, weights, n_jobs, fold=judges))
+    return {use: np.concatenate(loss) for use, loss in losses.items()}, fitted_without

@@ -185,7 +185,7 @@ def _shared_share(positive: Float, possible: Float) -> tuple[float, float]:
 
 ENOUGH_SAMPLES = 100  # samples with one path; with fewer, every weight stays 1
 SINGLE_SHARE = 0.99  # share of samples with one path that makes the labels a taxonomy
-MAX_WEIGHT = 4.0
+MAX_WEIGHT = 4.0  # above 1 where LPRs are too cautious
 EDGE = 2.0**-30  # LPRs and prevalences are kept this far from 0 and 1
 
 

@@ -24,7 +24,8 @@ USES = ("none", "exact", "shared", "depth", "label")  # the simplest first
 PLAIN = np.array([1.0, 0.0, 0.0])  # own, others, shift: the unchanged LPR
 EXACT = np.array([1.0, 1.0, 0.0])  # the unchanged joint posterior
 
-# Ridge penalties toward the next coarser fit.
+# Ridge penalties toward the next coarser fit: in units of information, so a label needs evidence of
+# that order before its weights leave those of its depth.
 SHARED_PENALTY = 1.0
 DEPTH_PENALTY = 5.0
 LABEL_PENALTY = 50.0
@@ -39,7 +40,9 @@ _CACHED_VALUES = 2**13  # pairs whose log-losses are computed at a time
 # chosen in experiments/joint/small_n.py.
 LEAST_MARGIN = 1.5
 FULL_MARGIN = 3.0
-RANKING_MARGIN = 1.0  # standard errors of AU(PRC) that it may lose
+# Standard errors of AU(PRC) that it may lose. Log-loss rewards calibration, which scores that are
+# wrong for a whole sample at once improve while they spoil the ranking.
+RANKING_MARGIN = 1.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -167,16 +170,16 @@ def ranking_gain(
     """
     n_samples = int(evidence.fold_ptr[len(weights)])
     truth = evidence.truth[:, :n_samples].T
-    counted: Any = evidence.weight[:, :n_samples].T if evidence.weight.size else 1.0
-    found = []
+    weight: Any = evidence.weight[:, :n_samples].T if evidence.weight.size else 1.0
+    areas = []
     for candidate in (np.tile(PLAIN, (len(weights), hierarchy.n_labels, 1)), weights):
         score = np.empty(truth.shape)
         for fold, each in enumerate(candidate):
             at = slice(*evidence.fold_ptr[fold : fold + 2])
             p = scipy.special.expit(tempered_log_odds(evidence, each, at, fold).T)
             score[at] = consistent_scores(p, hierarchy, n_jobs=n_jobs)
-        found.append(au_prc_influence(truth, score, counted))
-    (before, influence_before), (after, influence_after) = found
+        areas.append(au_prc_influence(truth, score, weight))
+    (before, influence_before), (after, influence_after) = areas
     return after - before, float(np.linalg.norm(influence_after - influence_before))
 
 
@@ -231,7 +234,7 @@ def fit_candidates(
     n_labels = evidence.own.shape[0]
     cells = gather(evidence, n_jobs)
     depth = np.unique(hierarchy.levels, return_inverse=True)[1].astype(np.int64)
-    everyone = np.zeros(n_labels, dtype=np.int64)
+    all_labels = np.zeros(n_labels, dtype=np.int64)
     each = np.arange(n_labels)
 
     def fit(use: str, group: NDArray[np.int64], target: Float, strength: float) -> Float:
@@ -241,13 +244,13 @@ def fit_candidates(
         _fit_groups(cells, group, target, strength, n_jobs, weights)
         return weights
 
-    shared = fit("shared", everyone, PLAIN[np.newaxis], SHARED_PENALTY)
+    shared = fit("shared", all_labels, PLAIN[np.newaxis], SHARED_PENALTY)
     by_depth = fit("depth", depth, np.repeat(shared, depth.max() + 1, axis=0), DEPTH_PENALTY)
     by_label = fit("label", each, by_depth[depth], LABEL_PENALTY)
     return {
         "none": np.tile(PLAIN, (n_labels, 1)),
         "exact": np.tile(EXACT, (n_labels, 1)),
-        "shared": shared[everyone],
+        "shared": shared[all_labels],
         "depth": by_depth[depth],
         "label": by_label,
     }
@@ -263,13 +266,13 @@ def gather(evidence: HeldOutEvidence, n_jobs: int = 1) -> Cells:
     octave = np.floor(np.log2(scaled))
     interval = (PER_UNIT * (octave + scaled / 2.0**octave - 1.0)).astype(np.int32)
     n_labels = evidence.own.shape[0]
-    found = run_chunks(
+    parts = run_chunks(
         lambda start, stop: gather_cells(evidence, interval, float(PER_UNIT), start, stop),
         even_chunks(n_labels, min(n_labels, max(4 * n_jobs, -(-n_labels // _LABELS)))),
         n_jobs,
     )
-    sizes = np.concatenate([np.zeros(1, np.int64), *(np.diff(part[0]) for part in found)])
-    return Cells(sizes.cumsum(), *(np.concatenate(x) for x in list(zip(*found, strict=True))[1:]))
+    sizes = np.concatenate([np.zeros(1, np.int64), *(np.diff(part[0]) for part in parts)])
+    return Cells(sizes.cumsum(), *(np.concatenate(x) for x in list(zip(*parts, strict=True))[1:]))
 
 
 def _fit_groups(

@@ -328,7 +328,7 @@ def _order(
     def merge(start: int, stop: int) -> tuple[NDArray[np.uint64], list[Any]]:
         """Return the keys of the blocks of some samples, and the uncertified ones."""
         keys = np.empty(int(row_ptr[stop] - row_ptr[start]), dtype=np.uint64)
-        n_keys, open_blocks = 0, []
+        n_keys, uncertified = 0, []
         for batch in merge_batches(instances, start, stop, order=True):
             begin = int(row_ptr[batch.start])
             next_node[begin : begin + batch.mean.size] = batch.next_node
@@ -336,8 +336,8 @@ def _order(
             bits = (sample_bits, low_bits)
             n_keys += pack_keys(row_ptr, instances.node_of, *blocks, *bits, keys[n_keys:])
             if batch.uncertified.size:
-                open_blocks.append((batch.uncertified + begin, batch.gap))
-        return keys[:n_keys], open_blocks
+                uncertified.append((batch.uncertified + begin, batch.gap))
+        return keys[:n_keys], uncertified
 
     merged = run_chunks(merge, even_bounds(row_ptr, threads), threads)
     # Buckets by the highest bits of the mean fit the cache, where sorting takes half as long.
@@ -353,20 +353,20 @@ def _order(
         """Sort the keys of some buckets and list their instances."""
         for bucket in range(start, stop):
             keys[bucket_ptr[bucket] : bucket_ptr[bucket + 1]].sort()
-        own = keys[bucket_ptr[start] : bucket_ptr[stop]]
-        _settle_ties(own, low_bits, *tied_means(own, instances.priority, *layout))
+        part = keys[bucket_ptr[start] : bucket_ptr[stop]]
+        _settle_ties(part, low_bits, *tied_means(part, instances.priority, *layout))
         place: NDArray[Any] = np.empty(n_listed, np.int32 if n_listed < 2**31 else np.int64)
         first = np.empty(n_listed, dtype=bool)
-        n = write_order(own, *layout, n_listed if top is None else top, place, first)
+        n = write_order(part, *layout, n_listed if top is None else top, place, first)
         return place[:n], first[:n]
 
     # A short list is not worth sharing, and its end is known to one thread only.
     written = run_chunks(write, even_bounds(bucket_ptr, 1 if top is not None else threads), threads)
     place, first = (np.concatenate(parts) for parts in zip(*written, strict=True))
-    open_blocks = [found for _, part in merged for found in part]
-    if not open_blocks:
+    uncertified = [blocks for _, of_part in merged for blocks in of_part]
+    if not uncertified:
         return place, first, np.empty(0, dtype=np.int64), np.empty(0)
-    begins, gap = (np.concatenate(parts) for parts in zip(*open_blocks, strict=True))
+    begins, gap = (np.concatenate(parts) for parts in zip(*uncertified, strict=True))
     at = np.full(instances.lpr.size, -1, dtype=np.int64)  # place in the ranking
     at[place] = np.arange(place.size)
     sample = np.searchsorted(row_ptr, begins, side="right") - 1

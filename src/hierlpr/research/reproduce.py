@@ -162,11 +162,11 @@ def _disease(_setting: str, options: Options, rng: np.random.Generator) -> list[
     chance = {method: np.zeros(data.truth.shape) for method in methods}
     for held_out in range(options.n_folds):
         inside, outside = fold != held_out, fold == held_out
-        known, new = (data.scores[inside], data.truth[inside]), data.scores[outside]
-        chance["HierLPR"][outside] = _lpr(*known, new, options)
+        train, new = (data.scores[inside], data.truth[inside]), data.scores[outside]
+        chance["HierLPR"][outside] = _lpr(*train, new, options)
         clus = ClusHMC(n_trees=options.n_trees, stopping=None, random_state=rng)
-        chance["ClusHMC"][outside] = clus.fit(*known, h).predict_proba(new)
-        corrected = BayesianCorrection().fit(*known, h)
+        chance["ClusHMC"][outside] = clus.fit(*train, h).predict_proba(new)
+        corrected = BayesianCorrection().fit(*train, h)
         chance["corrected calls"][outside] = corrected.predict_proba(new)
     rankings = {"LPR": lpr_alone(chance["HierLPR"], h)}
     rankings |= {method: rank(x, h, n_jobs=1) for method, x in chance.items()}
@@ -235,8 +235,10 @@ def difference(
     rows: Sequence[Row], setting: str, measure: str, better: str, other: str
 ) -> tuple[float, float]:
     """Return mean and standard error of the paired differences between two methods."""
-    own = _select(rows, setting=setting)
-    first, second = ([row[measure] for row in _select(own, method=x)] for x in (better, other))
+    of_setting = _select(rows, setting=setting)
+    first, second = (
+        [row[measure] for row in _select(of_setting, method=x)] for x in (better, other)
+    )
     gap = np.subtract(first, second)
     return float(gap.mean()), float(gap.std(ddof=1) / np.sqrt(gap.size))
 
@@ -295,9 +297,9 @@ def _draw(rows: list[Row]) -> Any:
     figure = Figure(figsize=(10.0, 3.2 * n_rows), layout="constrained")
     for place, setting in enumerate(settings, start=1):
         axis = figure.add_subplot(n_rows, 3, place)
-        own = _select(rows, setting=setting)
-        for method in _values(own, "method"):
-            curves = [row["curve"] for row in _select(own, method=method)]
+        of_setting = _select(rows, setting=setting)
+        for method in _values(of_setting, "method"):
+            curves = [row["curve"] for row in _select(of_setting, method=method)]
             axis.plot(RECALL_GRID, np.mean(curves, axis=0), label=method)
         axis.set(xlabel="recall", ylabel="precision", title=f"Setting {setting}")
         axis.legend(frameon=False)

@@ -273,10 +273,10 @@ def random_dag(
     names = _names(n_labels)
     edges: list[tuple[str, str]] = []
     for k in range(n_roots, n_labels):
-        wanted = 1
-        while wanted < min(max_parents, k) and generator.random() < several_parents:
-            wanted += 1
-        chosen = generator.choice(k, size=wanted, replace=False)
+        n_parents = 1
+        while n_parents < min(max_parents, k) and generator.random() < several_parents:
+            n_parents += 1
+        chosen = generator.choice(k, size=n_parents, replace=False)
         edges.extend((names[p], names[k]) for p in sorted(chosen.tolist()))
     return Hierarchy(edges, labels=names)
 

@@ -111,14 +111,14 @@ def _draw_supported(
 ) -> tuple[Model, Simulation]:
     """Return a model of a setting, and samples of it in which every label has enough positives."""
     generator = np.random.default_rng(rng)
-    wanted = -(-15 * n_samples // 5000) if min_positives is None else min_positives
+    least = -(-15 * n_samples // 5000) if min_positives is None else min_positives
     for _ in range(_MOST_ATTEMPTS):
         model = setting_model(name, rng=generator)
         drawn = model.draw(n_samples, generator)
-        if drawn.truth.sum(axis=0).min() >= wanted:
+        if drawn.truth.sum(axis=0).min() >= least:
             return model, drawn
     raise DataError(
-        f"No model of setting {name!r} gave every label {wanted} positives among {n_samples} "
+        f"No model of setting {name!r} gave every label {least} positives among {n_samples} "
         f"samples in {_MOST_ATTEMPTS} attempts.\nHint: more samples, or a smaller min_positives."
     )
 
