@@ -113,8 +113,8 @@ MUTATIONS = [
     Mutation(
         "share of implied negatives from the calibration truth",
         "cutoff/choose.py",
-        "implied_share(planning[1].sets(), hierarchy, planning[2])",
-        "implied_share(truth.sets(), hierarchy, weight)",
+        "implied_share(planning[1], hierarchy, planning[2])",
+        "implied_share(truth, hierarchy, weight)",
         "cutoff/test_choose.py",
     ),
     Mutation(
@@ -178,7 +178,7 @@ MUTATIONS = [
         "metrics/evaluation.py",
         "wrong = (called != held) & judged",
         "wrong = called != held",
-        "metrics/test_evaluation.py data/test_partial_truth.py",
+        "metrics/test_evaluation.py data/test_truth.py",
     ),
 ]
 

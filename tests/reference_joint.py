@@ -5,7 +5,8 @@ from itertools import product
 
 import numpy as np
 
-from hierlpr.data.partial_truth import PartialTruth, curve_weights
+from hierlpr.data.pair_weights import curve_weights
+from hierlpr.data.truth import Truth
 from hierlpr.joint import fit_prior, posteriors
 from hierlpr.lpr import fit_known
 
@@ -78,11 +79,12 @@ def evidence_directly(scores, truth, h, seen, new, method, weight=None):
     """Own and others' evidence of `new` samples, from LPRs and a prior of the `seen` ones."""
     of_seen, of_new = (None if weight is None else weight[rows] for rows in (seen, new))
     prior = fit_prior(truth[seen], h, of_seen)
+    truth = Truth.of(truth)
     model = fit_known(scores[seen], truth[seen], h, method=method, sample_weight=of_seen)
     lpr = model.curves.evaluate(scores[new])
     own = np.log(lpr / (1.0 - lpr)) - prior.log_odds
     pairs = np.empty((0, h.n_labels))
-    if weight is not None or isinstance(truth, PartialTruth):
+    if weight is not None or not truth.is_complete:
         columns = [curve_weights(truth[new], h, k, of_new) for k in range(h.n_labels)]
         pairs = np.stack(columns, axis=1)
     return (

@@ -35,6 +35,7 @@ import numpy as np
 from scipy.special import ndtr, stdtrit
 
 from hierlpr import Hierarchy, HierLPR, consistent_scores, metrics, simulate
+from hierlpr.data.truth import Truth
 from hierlpr.joint import JointModel, Tempering, fit_joint, fit_prior
 from hierlpr.joint.held_out import CrossFitting
 from hierlpr.joint.tempering import PLAIN, fit_candidates, losses_of
@@ -123,7 +124,7 @@ def fit_third(scores: np.ndarray, truth: np.ndarray, h: Hierarchy) -> Tempering:
     n_judges = round(len(truth) / 3)
     part = np.zeros(len(truth), dtype=np.int64)
     part[shuffled[n_judges:]] = 1 + rng.permutation(len(truth) - n_judges) % 5
-    held_out = CrossFitting(scores, truth, h, part, method="auto", n_jobs=1)
+    held_out = CrossFitting(scores, Truth.of(truth), h, part, method="auto", n_jobs=1)
     learning = held_out.evidence({fold: frozenset((0, fold)) for fold in range(1, 6)})
     judging = held_out.evidence({0: frozenset((0,))})
     candidates = fit_candidates(learning, h, 1)
@@ -133,7 +134,7 @@ def fit_third(scores: np.ndarray, truth: np.ndarray, h: Hierarchy) -> Tempering:
     if gain.mean() <= gain.std() / np.sqrt(gain.size):
         use = "none"
     fold = rng.permutation(len(truth)) % 5
-    folds = CrossFitting(scores, truth, h, fold, method="auto", n_jobs=1)
+    folds = CrossFitting(scores, Truth.of(truth), h, fold, method="auto", n_jobs=1)
     everything = folds.evidence({own: frozenset((own,)) for own in range(5)})
     return Tempering.of(fit_candidates(everything, h, 1)[use], use)
 

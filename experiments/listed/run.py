@@ -25,7 +25,7 @@ import numpy as np
 from scipy import sparse
 
 from hierlpr import HierLPR, consistent_scores, metrics
-from hierlpr.data.label_sets import close_listed
+from hierlpr.data.listed import close_listed
 from hierlpr.io import load_hierarchy, pair_samples, read_scores, read_truth
 from hierlpr.metrics.cafa import propagate_max_sparse
 

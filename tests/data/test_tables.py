@@ -10,8 +10,8 @@ from cases import hierarchy_of, random_forest
 from hierlpr import Hierarchy, HierLPR
 from hierlpr.cutoff.estimate import LevelProfile
 from hierlpr.cutoff.instances import list_instances
-from hierlpr.data.partial_truth import align_truth
-from hierlpr.data.tables import align, align_labels, draw_samples, match_rows, sample_limit
+from hierlpr.data.tables import align, draw_samples, match_rows, sample_limit, truth_table
+from hierlpr.data.truth import align_truth
 from hierlpr.exceptions import DataError, FileError, HierlprWarning
 from hierlpr.io import read_scores
 
@@ -24,7 +24,7 @@ def frame(values, index=None):
 
 
 def matched(scores, truth):
-    scores, truth = align(scores, H, name="scores"), align_labels(truth, H, name="truth")
+    scores, truth = align(scores, H, name="scores"), truth_table(truth, H)[0]
     return match_rows(truth, scores).values.tolist()
 
 
@@ -128,7 +128,7 @@ def test_breaches_are_counted_and_named_alike(data):
     with pytest.raises(DataError) as dense:
         align_truth(broken, h)
     with pytest.raises(DataError) as kept:
-        align_truth(sparse.csr_array(broken), h, as_sparse=True)
+        align_truth(sparse.csr_array(broken), h)
     assert str(dense.value) == str(kept.value)
     with pytest.raises(DataError, match="other than 0 and 1"):
         align_truth(sparse.csr_array(truth * 2.0), h, allow_unknown=False)

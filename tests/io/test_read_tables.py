@@ -7,9 +7,8 @@ import pytest
 
 from cases import write
 from hierlpr import Hierarchy
-from hierlpr.data.label_sets import LabelSets
-from hierlpr.data.partial_truth import still_unknown
 from hierlpr.data.tables import dense
+from hierlpr.data.truth import Truth
 from hierlpr.exceptions import DataError, FileError
 from hierlpr.io import pair_samples, read_scores, read_truth
 
@@ -68,11 +67,11 @@ def test_unknown_truth_in_every_spelling(tmp_path):
         values = dense(read.table.values)
         np.testing.assert_array_equal(values, expected)
         assert read.report.counts["unknown pairs"] == 6
-        sets = LabelSets.of(values).closed(H)
-        # Of s2, A is implied; of s3 nothing holds, as A does not.
-        assert sets.label.tolist() == [0, 0, 1]
-        assert still_unknown(sets, H).label.tolist() == [1, 2, 2]
-        assert sets.open.label.tolist() == [1, 2, 0, 2, 1, 2]
+        known = Truth.of(values, H).tocsr()
+        # Of s2, A is implied; of s3 nothing is true, as A is not.
+        assert known.positive.indices.tolist() == [0, 0, 1]
+        assert known.unknown.indices.tolist() == [1, 2, 2]
+        assert known.not_annotated.indices.tolist() == [1, 2, 0, 2, 1, 2]
     closed = read_truth(tmp_path / "t.csv", H, propagate_truth=True)
     assert closed.report.counts["unknown pairs"] == 5
     assert closed.report.counts["ancestors added"] == 1

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit
 
 from hierlpr import Hierarchy, simulate
-from hierlpr.data.partial_truth import align_truth
+from hierlpr.data.truth import Truth, align_truth
 from hierlpr.joint.held_out import CrossFitting, bin_scores
 from hierlpr.lpr.estimators import Auto
 from reference_joint import evidence_directly
@@ -50,6 +50,7 @@ def test_evidence_equals_a_fit_for_each_part(kind):
     if kind == "unknown truth":
         partial = np.where(rng.random(truth.shape) < 0.3, np.nan, truth)
         truth = align_truth(partial, h)
+    truth = Truth.of(truth)
     weight = rng.integers(0, 4, len(scores)) / 2.0 if kind == "weights" else None
     parts = CrossFitting(scores, truth, h, part, method=FIXED, n_jobs=1, sample_weight=weight)
     asked = {0: frozenset((0,)), 2: frozenset((1, 2)), 3: frozenset((3,))}
@@ -64,15 +65,16 @@ def test_evidence_equals_a_fit_for_each_part(kind):
             error = np.abs(got[:, mine].T - want)
             assert error.max() < 1.0
             assert (error > 0.02).mean() < 0.05
-        held = truth if isinstance(truth, np.ndarray) else truth.held
-        np.testing.assert_array_equal(found.truth[:, mine].T, held[new])
+        np.testing.assert_array_equal(found.truth[:, mine].T, truth.positive[new])
         if found.weight.size:
             np.testing.assert_array_equal(found.weight[:, mine].T, slow[2])
 
 
 def test_bins_hardly_change_the_evidence():
     scores, truth, h, part = population(3000, seed=2)
-    found = CrossFitting(scores, truth, h, part, method=FIXED).evidence({1: frozenset((1,))})
+    found = CrossFitting(scores, Truth.of(truth), h, part, method=FIXED).evidence(
+        {1: frozenset((1,))}
+    )
     seen, new = np.flatnonzero(part != 1), np.flatnonzero(part == 1)
     own, _, _ = evidence_directly(scores, truth, h, seen, new, FIXED)
     chance, direct = (expit(x + found.prior[0]) for x in (found.own.T, own))
@@ -82,10 +84,10 @@ def test_bins_hardly_change_the_evidence():
 @pytest.mark.parametrize("method", ["auto", "isotonic"])
 def test_the_truth_of_parts_left_out_is_not_used(method):
     scores, truth, h, part = population(120, seed=5)
-    parts = CrossFitting(scores, truth, h, part, method=method)
+    parts = CrossFitting(scores, Truth.of(truth), h, part, method=method)
     flipped = truth.copy()
     flipped[part < 2] = h.close_upward(~truth[part < 2])
-    other = CrossFitting(scores, flipped, h, part, method=method)
+    other = CrossFitting(scores, Truth.of(flipped), h, part, method=method)
     alone = {0: frozenset((0, 1)), 1: frozenset((0, 1))}
     before, after = parts.evidence(alone), other.evidence(alone)
     np.testing.assert_array_equal(before.own, after.own)
@@ -118,6 +120,8 @@ def test_a_label_without_any_score_in_the_other_parts():
     scores, truth = rng.normal(size=(40, 2)), rng.random((40, 2)) < [0.8, 0.0]
     part = np.arange(40) % 4
     scores[part != 0, 1] = np.nan
-    found = CrossFitting(scores, truth, h, part, method="auto").evidence({0: frozenset((0,))})
+    found = CrossFitting(scores, Truth.of(truth), h, part, method="auto").evidence(
+        {0: frozenset((0,))}
+    )
     assert np.isfinite(found.own).all()
     assert np.unique(found.own[1]).size == 1

@@ -8,6 +8,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from hierlpr import HierLPR, metrics, simulate
+from hierlpr.data.truth import Truth
 from hierlpr.exceptions import DataError
 from hierlpr.joint import Tempering
 from hierlpr.lpr import fit_known, make_estimator
@@ -126,7 +127,7 @@ def test_missing_scores_in_training(parts):
     assert model.score(test.scores, test.truth) > whole.score(test.scores, test.truth)
     holes[:, 3] = np.nan
     with pytest.raises(DataError, match="no score at all: 'D'"):
-        fit_known(holes, fit.truth, fit.hierarchy, method="auto")
+        fit_known(holes, Truth.of(fit.truth), fit.hierarchy, method="auto")
 
 
 def test_sparse_scores(parts):

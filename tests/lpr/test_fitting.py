@@ -206,12 +206,12 @@ def test_join_and_select_models():
     [
         ({"scores": [[np.nan, 1.0], [0.0, 1.0]]}, "not finite.*sample 0, label 'a'"),
         ({"scores": [[0.0, 1.0], [0.0, np.inf]]}, "not finite.*sample 1, label 'b'"),
-        ({"scores": [[0.0, 1.0]]}, "must agree"),
+        ({"scores": [[0.0, 1.0]]}, "scores have 1 samples, truth 2"),
         ({"scores": np.zeros((0, 2)), "truth": np.zeros((0, 2))}, "nothing to fit"),
         ({"scores": np.zeros((2, 2, 2))}, "matrix"),
         ({"scores": [["x", "y"], ["z", "w"]]}, "real numbers"),
-        ({"truth": [[0, 2], [1, 0]]}, "only 0 and 1.*2"),
-        ({"truth": [[0, 1, 1], [1, 0, 0]]}, "must agree"),
+        ({"truth": [[0, 2], [1, 0]]}, "other than 0, 1 and unknown: 2.0 at sample 0, label 'b'"),
+        ({"truth": [[0, 1, 1], [1, 0, 0]]}, "3 columns, but there are 2 labels"),
         ({"labels": ["a"]}, "2 columns, but there are 1 labels"),
         ({"sample_weight": [1.0]}, "one per sample"),
         ({"sample_weight": [1.0, -1.0]}, "must lie from 0"),
@@ -229,6 +229,29 @@ def test_bad_input_is_named(change, message):
     given |= change
     with pytest.raises(DataError, match=message):
         fit_lpr(given.pop("scores"), given.pop("truth"), **given)
+
+
+@pytest.mark.parametrize("index", [10**8, -1])
+@pytest.mark.parametrize("scores", [np.eye(2), sparse.csr_array(np.eye(2))])
+def test_sparse_truth_with_an_index_outside_is_refused(index, scores):
+    """A kernel would write there: an index of 10**8 ended the process, -1 gave a result."""
+    truth = sparse.csr_array(np.eye(2, dtype=bool))
+    truth.indices[0] = index
+    with pytest.raises(DataError, match="truth is not a valid sparse matrix"):
+        fit_lpr(scores, truth)
+
+
+@pytest.mark.parametrize("kind", ["dense", "listed"])
+def test_samples_of_unknown_truth_are_left_out_of_a_curve(kind):
+    scores, truth = simulated(n=400, n_labels=2)
+    given = scores if kind == "dense" else sparse.csr_array(scores + 9)
+    holes = truth.astype(float)
+    holes[::3, 0] = np.nan
+    known = np.flatnonzero(~np.isnan(holes[:, 0]))
+    model = fit_lpr(given, holes, method="isotonic")
+    alone = fit_lpr(given[known][:, [0]], truth[known, :1], method="isotonic")
+    assert model.report.unknown.tolist() == [134, 0]
+    assert np.array_equal(model.select([0]).curves.knot_lpr, alone.curves.knot_lpr)
 
 
 def test_a_classifier_that_misleads_is_told_apart():

@@ -5,8 +5,9 @@ import pytest
 from scipy import sparse
 
 from hierlpr import Hierarchy, HierLPR
-from hierlpr.data.label_sets import as_kind, close_listed
+from hierlpr.data.listed import as_kind, close_listed
 from hierlpr.data.tables import Table
+from hierlpr.data.truth import Truth
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.lpr import fit_listed
 from hierlpr.metrics import au_prc_score, calibration_error
@@ -128,7 +129,7 @@ def test_implied_labels_are_left_out_of_the_curves_of_listed_ones():
     listed = sparse.lil_array((n, 2))
     listed[: n // 3, 1] = rng.uniform(0.1, 1.0, n // 3)
     listed[n // 3 :, 0] = score[n // 3 :]
-    lpr, _ = fit_listed(sparse.csr_array(listed), truth, h, method="auto")
+    lpr, _ = fit_listed(sparse.csr_array(listed), Truth.of(truth), h, method="auto")
     assert lpr.predict([[0.2, 0.0]])[0, 0] < 0.1
     assert lpr.predict([[0.95, 0.0]])[0, 0] > 0.7
 
@@ -136,7 +137,7 @@ def test_implied_labels_are_left_out_of_the_curves_of_listed_ones():
 def test_rarely_implied_labels_lean_on_the_curve_of_their_depth(case):
     """Never implied in training: the shared curve, whatever the label."""
     h, truth, _, listed = case
-    _, implied = fit_listed(listed[:60], truth[:60], h, method="auto")
+    _, implied = fit_listed(listed[:60], Truth.of(truth[:60]), h, method="auto")
     closed = close_listed(listed[:60], h)
     seen = np.isin(np.arange(h.n_labels), closed.label[closed.is_implied])
     x = np.linspace(0.05, 0.95, 7)
@@ -177,7 +178,7 @@ def test_a_calibrated_model_refuses_the_other_kind(case, model):
 
 def test_what_says_the_same_is_converted(case, model):
     h, truth, scores, _ = case
-    full = as_kind(Table(scores, h.labels, is_list=True), "listed").values
+    full = as_kind(Table(scores, h.labels, from_complete_list=True), "listed").values
     assert full.nnz == scores.size
     complete = HierLPR(h, lpr="isotonic", joint=False).fit(scores[:N_FIT], truth[:N_FIT])
     np.testing.assert_array_equal(complete.predict_proba(full), complete.predict_proba(scores))
@@ -188,7 +189,9 @@ def test_what_says_the_same_is_converted(case, model):
         listed.predict_proba(full).toarray(), complete.predict_proba(scores), rtol=1e-12
     )
     with pytest.warns(HierlprWarning, match="distributed differently"):  # it lists far more
-        assert model.rank(Table(scores, h.labels, is_list=True)).n_instances == scores.size
+        assert (
+            model.rank(Table(scores, h.labels, from_complete_list=True)).n_instances == scores.size
+        )
 
 
 # -- awkward lists -----------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from sklearn.preprocessing import Normalizer, StandardScaler
 from cases import FEATURE_TREE as TREE
 from cases import features
 from hierlpr import HierarchicalClassifier, Hierarchy, HierLPR, HierlprError, load_model
-from hierlpr.data.partial_truth import align_truth
+from hierlpr.data.truth import align_truth
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.first_stage import FirstStage
 
@@ -266,7 +266,7 @@ def test_a_classifier_of_a_label_is_fitted_where_the_label_is_known(data):
     found = HierarchicalClassifier(LogisticRegression(), hierarchy=h).fit(x, gaps)
     partial = align_truth(gaps, h)
     for k in range(h.n_labels):
-        known = ~np.isnan(gaps[:, k]) | (partial.known[:, k] & ~partial.held[:, k])
+        known = ~np.isnan(gaps[:, k]) | (partial.is_known[:, k] & ~partial.positive[:, k])
         alone = LogisticRegression().fit(x[known], truth[known, k])
         np.testing.assert_allclose(found.estimators_[k].coef_, alone.coef_, atol=1e-6)
     assert np.isfinite(found.oof_scores_).all()

@@ -13,6 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from cases import choose_cutoff
 from hierlpr import Hierarchy, HierlprWarning, simulate
+from hierlpr.data.truth import Truth
 from hierlpr.exceptions import DataError, UnreachableWarning
 from hierlpr.lpr import fit_known
 from hierlpr.metrics import au_prc_score, hit_curve, precision_recall_curve
@@ -127,7 +128,9 @@ def test_scikit_learn_estimator_checks_with_their_own_targets(estimator, check):
 def test_the_model_is_the_stages_one_after_another(parts):
     fit, _, test = parts
     model = HierLPR(fit.hierarchy, joint=False).fit(fit.scores, fit.truth)
-    lpr = fit_known(fit.scores, fit.truth, fit.hierarchy, method="auto").predict(test.scores)
+    lpr = fit_known(fit.scores, Truth.of(fit.truth), fit.hierarchy, method="auto").predict(
+        test.scores
+    )
     np.testing.assert_array_equal(model.transform(test.scores), lpr)
     score = consistent_scores(lpr, fit.hierarchy)
     assert model.cutoff_.level == 0.5

@@ -12,8 +12,8 @@ from scipy import sparse
 from hierlpr import HierLPR, metrics, simulate, workflows
 from hierlpr._utils.checks import effective_number
 from hierlpr.baselines import propagate_max
-from hierlpr.data.partial_truth import align_truth
 from hierlpr.data.tables import Table
+from hierlpr.data.truth import align_truth
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.io import read_scores, write_scores, write_truth
 from hierlpr.metrics import au_prc_score
@@ -168,18 +168,18 @@ def test_what_is_unknown_is_said_and_counts_for_nothing(tmp_path, is_sparse):
     wrap = sparse.csr_array if is_sparse else np.asarray
     model = HierLPR(fit.hierarchy, joint=False).fit(wrap(fit.scores), fit.truth)
     report = write_report(tmp_path / "r.html", model, wrap(rest.scores), truth)
-    known = align_truth(truth, rest.hierarchy).judged(rest.hierarchy)
+    known = align_truth(truth, rest.hierarchy).evaluated(rest.hierarchy)
     called = model.predict(wrap(rest.scores))
     called = called.toarray() if is_sparse else called
     answer = report.answer
     assert answer.n_instances == known.known.sum()
     assert answer.n_calls == (called & known.known).sum()
-    assert answer.n_true_calls == (called & known.held).sum()
+    assert answer.n_true_calls == (called & known.positive).sum()
     assert report.labels["labels"]["calls"] == (called & known.known).sum(axis=0).tolist()
     assert report.summary.methods[0].curve.n_calls[-1] == known.known.sum()
     proba = model.predict_proba(wrap(rest.scores))
     proba = proba.toarray() if is_sparse else proba
-    expected = au_prc_score(known.held[known.known], proba[known.known])
+    expected = au_prc_score(known.positive[known.is_known], proba[known.is_known])
     assert report.summary.methods[0].au_prc == pytest.approx(expected)
     more = (called & known.unknown).sum()
     said = " ".join(answer.warnings)

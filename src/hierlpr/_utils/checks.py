@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import islice
@@ -93,7 +94,7 @@ def unmasked(values: Any) -> Any:
 
 
 def check_real_array(values: Any, *, name: str) -> NDArray[np.float64]:
-    """Return a C-contiguous float64 array from booleans, integers or floats."""
+    """Return a C-contiguous float64 array from numbers; None, NA and masked entries become NaN."""
     if is_sparse(values):
         raise DataError(
             f"{name} is a sparse matrix, which cannot be used here.\n"
@@ -108,6 +109,9 @@ def check_real_array(values: Any, *, name: str) -> NDArray[np.float64]:
         ) from None
     if array.dtype.kind == "O":
         try:
+            # Only pandas has a missing value that does not convert to NaN.
+            pandas = sys.modules.get("pandas")
+            array = array if pandas is None else np.where(pandas.isna(array), np.nan, array)
             array = array.astype(np.float64)
         except (TypeError, ValueError, OverflowError):
             raise DataError(

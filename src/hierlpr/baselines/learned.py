@@ -12,8 +12,8 @@ from sklearn.tree import DecisionTreeRegressor
 
 from hierlpr._utils.checks import check_choice
 from hierlpr.baselines.rank_functions import align_dense, order_by, propagate_min, weighted
-from hierlpr.data.partial_truth import align_truth
 from hierlpr.data.tables import Table, align, dense
+from hierlpr.data.truth import align_truth
 from hierlpr.exceptions import DataError, HierarchyError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint import joint_posterior
@@ -69,7 +69,7 @@ class BayesianCorrection:
             )
         self.hierarchy_ = h
         _, values = align_dense(X, h, name="scores")
-        status = align_truth(y, h, allow_unknown=False)
+        status = align_truth(y, h, allow_unknown=False).positive
         if values.shape != status.shape:
             raise DataError(f"scores has shape {values.shape}, truth {status.shape}.")
         self.cutoff_ = np.full(h.n_labels, np.inf)  # labels without positives are never called
@@ -170,7 +170,8 @@ class ClusHMC:
 
     def fit(self, X: Any, y: Any, hierarchy: Hierarchy) -> ClusHMC:
         """Grow the trees on features, which may be first-stage scores; NaN where one is missing."""
-        x, status = _features(X), align_truth(y, hierarchy, allow_unknown=False)
+        x = _features(X)
+        status = align_truth(y, hierarchy, allow_unknown=False).positive
         if x.shape[0] != status.shape[0]:
             raise DataError(
                 f"features have {len(x)} samples, truth {len(status)}; they must agree."

@@ -30,7 +30,7 @@ from hierlpr.cutoff.goal import Goal
 from hierlpr.cutoff.guarantee import Promise, certified_level, certified_levels, choose_limit
 from hierlpr.cutoff.instances import Instances, list_instances, split_at_random
 from hierlpr.cutoff.outcome import Cutoff, Result
-from hierlpr.data.partial_truth import PartialTruth, implied_share
+from hierlpr.data.truth import Truth, implied_share
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 
@@ -168,7 +168,7 @@ def cutoff_on(
 
     `profile` is of the samples of the fit. A certificate needs a profile of other samples: if there
     is none, or with groups, a third of these samples is used for it. Where truth is unknown, only
-    judged pairs count (:func:`~hierlpr.data.partial_truth.judged_among`); the share of implied
+    evaluated pairs count (:func:`~hierlpr.data.truth.evaluated_among`); the share of implied
     negatives must then come from other samples too.
     """
     if groups is not None and weight is not None:
@@ -176,7 +176,8 @@ def cutoff_on(
             "groups= does not support sample_weight=.\n"
             "Hint: leave out groups=, or calibrate the groups without weights."
         )
-    is_certified, is_partial = goals[0].confidence is not None, isinstance(truth, PartialTruth)
+    truth = Truth.of(truth)
+    is_certified, is_partial = goals[0].confidence is not None, not truth.is_complete
     share = None if profile is None else profile.implied_share
     is_planned = profile is not None and groups is None and (share is not None or not is_partial)
     planning = None
@@ -184,9 +185,9 @@ def cutoff_on(
         planning, (score, truth, weight) = split_at_random(score, truth, weight)
     if is_partial:
         if planning is not None:
-            share = implied_share(planning[1].sets(), hierarchy, planning[2])
-            planning = (planning[0], planning[1].judged(hierarchy, share=share), planning[2])
-        truth = truth.judged(hierarchy, weight, share=share if is_certified else None)
+            share = implied_share(planning[1], hierarchy, planning[2])
+            planning = (planning[0], planning[1].evaluated(hierarchy, share=share), planning[2])
+        truth = truth.evaluated(hierarchy, weight, share=share if is_certified else None)
     options: dict[str, Any] = {"unreachable": unreachable}
     if groups is not None:
         options["planning"] = planning and planning[:2]

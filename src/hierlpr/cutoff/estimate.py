@@ -36,7 +36,7 @@ class LevelProfile:
     `level` is decreasing, `limit` increasing. `moments` has the shape (5, limits, levels): mean
     calls and correct calls per sample, their mean squares and their mean product, with weights of
     mean 1. No sample of the profile has more calls than the last limit at any level.
-    `implied_share` is that of :func:`hierlpr.data.partial_truth.implied_share`, None if all truth
+    `implied_share` is that of :func:`hierlpr.data.truth.implied_share`, None if all truth
     was known. `clustering` is the mean square gain of clusters as a share of that of samples.
     """
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from hierlpr._utils.checks import check_real_array, is_sparse
 from hierlpr.data.duplicates import log_chance, mix, row_keys
-from hierlpr.data.partial_truth import PartialTruth
 from hierlpr.data.tables import dense
+from hierlpr.data.truth import Truth
 from hierlpr.exceptions import DataError
 
 Float = NDArray[np.float64]
@@ -83,7 +83,7 @@ class Instances:
 def list_instances(
     score: Any, truth: Any, weight: Float | None = None, cluster: Index | None = None
 ) -> Instances:
-    """List the instances of two matrices (samples x labels), dense or CSR.
+    """List the instances of scores and truth (samples x labels), dense or CSR.
 
     A score that a CSR matrix does not store is 0: such instances are not listed and never called.
     The numbers of `cluster` are 0, 1, ... without gaps.
@@ -92,7 +92,7 @@ def list_instances(
         share = 1.0 / np.bincount(cluster)[cluster]
         weight = share if weight is None else weight * share
     shape = tuple(map(int, score.shape))
-    held = truth.held if isinstance(truth, PartialTruth) else truth
+    truth = Truth.of(truth)
     sample, label = np.repeat(np.arange(shape[0], dtype=np.intp), shape[1]), None
     if is_sparse(score):
         csr = scipy.sparse.csr_array(score)
@@ -107,12 +107,14 @@ def list_instances(
             return holds_at(matrix, sample, label)
         return np.asarray(dense(matrix), dtype=bool).ravel()
 
-    per_sample = np.asarray(held.sum(axis=1), dtype=np.float64).ravel()
+    per_sample = np.asarray(truth.positive.sum(axis=1), dtype=np.float64).ravel()
     n_positives = int(per_sample.sum())
     positives = n_positives if weight is None else float((per_sample * weight).sum())
     counts = (shape[0], n_positives, shape[1], positives)
-    found = Instances(value, listed(held), sample, *counts, weight=weight, cluster=cluster)
-    if not isinstance(truth, PartialTruth):
+    found = Instances(
+        value, listed(truth.positive), sample, *counts, weight=weight, cluster=cluster
+    )
+    if truth.is_complete:
         return found
     return replace(
         found,
@@ -209,9 +211,9 @@ def split_at_random(
     Returns score, truth and weight of that third, and those of the others. Raises if there are too
     few samples, or too few kinds of samples, for a random split.
     """
-    is_partial = isinstance(truth, PartialTruth)
-    keys = mix(_stored_keys(score)) + _stored_keys(truth.held if is_partial else truth)
-    if is_partial:
+    truth = Truth.of(truth)
+    keys = mix(_stored_keys(score)) + _stored_keys(truth.positive)
+    if not truth.is_complete:
         keys = mix(keys) + _stored_keys(truth.unknown)
     if weight is not None:
         keys = mix(keys) + mix(np.ascontiguousarray(weight).view(np.uint64))

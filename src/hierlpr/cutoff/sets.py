@@ -25,6 +25,7 @@ from hierlpr.cutoff.instances import holds_at, one_per_cluster
 from hierlpr.cutoff.set_values import LikelyPaths, SetValues, edge_columns, path_values
 from hierlpr.data.duplicates import mix
 from hierlpr.data.tables import dense
+from hierlpr.data.truth import Truth
 from hierlpr.hierarchy import Hierarchy
 
 SET_WORDS = ("no", "possible", "sure")  # by how many of the two sets a label is in
@@ -202,14 +203,14 @@ def choose_sets(
     Keys ``vovk2005algorithmic``, ``angelopoulos2024conformal``, ``wilks1941determination`` and, for
     clusters, ``lee2023hierarchical`` and ``dunn2023subsampling`` in ``docs/references.bib``.
     """
-    n_samples = int(truth.shape[0])
+    n_samples, positive = int(truth.shape[0]), Truth.of(truth).positive
     worst, least = np.full(n_samples, -1.0), np.full(n_samples, 2.0)
     at = 0
     for part in values():
         rows = slice(at, at := at + len(part.sure))
-        held = np.asarray(dense(truth[rows]), dtype=bool)
-        worst[rows] = np.where(held, -1.0, part.sure).max(axis=1, initial=-1.0)
-        least[rows] = np.where(held, part.possible, 2.0).min(axis=1, initial=2.0)
+        true = np.asarray(dense(positive[rows]))
+        worst[rows] = np.where(true, -1.0, part.sure).max(axis=1, initial=-1.0)
+        least[rows] = np.where(true, part.possible, 2.0).min(axis=1, initial=2.0)
     rule = _rule(worst, least, error, confidence, cluster, one_path=one_path, floor=floor)
     sizes = np.array([[kind.sum() for kind in _sets_of(part, rule)] for part in values()])
     sure_size, possible_size = (sizes.reshape(-1, 2).sum(axis=0) / max(n_samples, 1)).tolist()
@@ -232,7 +233,7 @@ def choose_path_rule(
     """
     n_samples, n_labels = truth.shape
     value = path_values(paths, n_samples, floor)
-    is_false = ~holds_at(truth, paths.sample, paths.label)
+    is_false = ~holds_at(Truth.of(truth).positive, paths.sample, paths.label)
     worst = np.full(n_samples, -1.0)
     np.maximum.at(worst, paths.sample[is_false], value[is_false])
     rule = _rule(worst, None, error, confidence, cluster, one_path=True, floor=floor)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
+from itertools import pairwise
 from typing import Any
 
 import narwhals.stable.v1 as nw
 import numpy as np
 from scipy import sparse
 
-from hierlpr._utils.checks import nearest, quote_names
-from hierlpr.exceptions import DataError
+from hierlpr._utils.checks import check_real_array, is_sparse, nearest, quote_names
+from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 
-SAMPLE_COLUMN = "sample"
+SAMPLE_COLUMN, LABEL_COLUMN = "sample", "label"  # of long frames
+_PATH_SEPARATORS = ("/", "|", ";", ">")
 _LIST_SEPARATORS = (";", "|", ",", "\t")  # between labels in one cell of a table
 
 # Labels of each sample, sample names, and the library of a series.
@@ -90,6 +93,8 @@ def sample_labels(data: Any) -> SampleLabels | None:
     samples = backend = None
     if isinstance(data, Mapping):
         return list(data.values()), tuple(map(str, data)), None
+    if hasattr(data, "to_pylist") and not hasattr(data, "columns"):  # an Arrow array
+        data = data.to_pylist()
     if isinstance(data, np.ndarray):
         if data.dtype.kind not in "OUT" or data.ndim not in (1, 2):
             return None
@@ -98,7 +103,9 @@ def sample_labels(data: Any) -> SampleLabels | None:
         series = as_frame(data, "truth", allow_series=True)
         if not isinstance(series, nw.Series):
             return None
-        data, samples, backend = series.to_list(), *row_names(data, "truth")
+        samples, backend = row_names(data, "truth")
+        is_null = series.is_null().to_list()
+        data = [None if null else x for x, null in zip(series.to_list(), is_null, strict=True)]
     rows = list(data)
     # The first row that is not empty decides; without one, all rows must be collections.
     first = next((row for row in rows if not _is_empty(row)), None)
@@ -118,32 +125,77 @@ def _is_empty(row: Any) -> bool:
     return row is None or isinstance(row, float) or (is_collection and not row)
 
 
+def class_numbers(data: Any, labels: Hierarchy | Sequence[str] | None) -> SampleLabels | None:
+    """Return whole numbers, one per sample, that are labels as text; None for other data."""
+    names = labels.labels if isinstance(labels, Hierarchy) else labels
+    samples = backend = None
+    if not isinstance(data, np.ndarray | list | tuple):
+        series = as_frame(data, "truth", allow_series=True)
+        if not isinstance(series, nw.Series):
+            return None
+        samples, backend = row_names(data, "truth")
+        data = series.to_list()
+    if isinstance(data, np.ndarray) and (data.ndim != 1 or data.dtype.kind not in "iu"):
+        return None
+    values = data.tolist() if isinstance(data, np.ndarray) else list(data)
+    if names is None or len(names) < 2 or not all(type(value) is int for value in values):
+        return None  # of a single label, 0 and 1 are its truth
+    texts: list[Any] = [str(value) for value in values]
+    return (texts, samples, backend) if values and set(texts) <= set(names) else None
+
+
 def label_matrix(
     rows: list[Any], labels: Hierarchy | Sequence[str] | None, *, name: str
 ) -> tuple[sparse.csr_array, tuple[str, ...]]:
     """Return a matrix with 1 where a sample has a label, and the labels of its columns.
 
-    Without `labels`, the columns are the labels that occur, sorted.
+    A path such as ``A/B`` names all its labels. Without `labels`, the columns are the labels that
+    occur, sorted.
     """
-    names = labels.labels if isinstance(labels, Hierarchy) else labels
     texts = [_labels_of(row, i, name) for i, row in enumerate(rows)]
-    if names is None:
-        names = sorted({text for row in texts for text in row})
+    if isinstance(labels, Hierarchy):
+        texts = [[label for text in row for label in _path_labels(text, labels)] for row in texts]
+    sample = [i for i, row in enumerate(texts) for _ in row]
+    names, at = _columns_of([text for row in texts for text in row], sample, labels, name)
+    pairs = sorted(set(zip(sample, at, strict=True)))
+    ptr = np.cumsum(np.bincount([i + 1 for i, _ in pairs], minlength=len(rows) + 1))
+    index = np.array([k for _, k in pairs], dtype=np.int32)
+    matrix = sparse.csr_array((np.ones(index.size), index, ptr), shape=(len(rows), len(names)))
+    return matrix, names
+
+
+def _columns_of(
+    texts: Sequence[str],
+    sample: Sequence[Any],
+    labels: Hierarchy | Sequence[str] | None,
+    name: str,
+) -> tuple[tuple[str, ...], list[int]]:
+    """Return the labels, by default those that occur, and the place of each text among them."""
+    names = labels.labels if isinstance(labels, Hierarchy) else labels
+    names = tuple(sorted(set(texts)) if names is None else names)
     column = {label: i for i, label in enumerate(names)}
-    unknown = [(text, i) for i, row in enumerate(texts) for text in row if text not in column]
-    if unknown:
-        first, sample = unknown[0]
-        given = list(dict(unknown))
+    others = [(text, i) for text, i in zip(texts, sample, strict=True) if text not in column]
+    if others:
+        text, first = others[0]
+        distinct = list(dict(others))
         raise DataError(
-            f"{name} names {len(given):,} label(s) that the hierarchy does not have: "
-            f"{quote_names(given)}; the first in sample {sample}.\n"
-            f"Hint: {_unknown_label_hint(first, column)}"
+            f"{name} names {len(distinct):,} label(s) that the hierarchy does not have: "
+            f"{quote_names(distinct)}; the first in sample {first}.\n"
+            f"Hint: {_unknown_label_hint(text, column)}"
         )
-    held = [sorted({column[text] for text in row}) for row in texts]
-    ptr = np.cumsum([0, *map(len, held)])
-    index = np.array([at for row in held for at in row], dtype=np.int32)
-    matrix = sparse.csr_array((np.ones(index.size), index, ptr), shape=(len(held), len(column)))
-    return matrix, tuple(names)
+    return names, [column[text] for text in texts]
+
+
+def _path_labels(text: str, hierarchy: Hierarchy) -> list[str]:
+    """Return the labels of a path from parent to child; anything else is one label."""
+    if text in hierarchy:
+        return [text]
+    for separator in _PATH_SEPARATORS:
+        parts = [part.strip() for part in text.split(separator)]
+        are_labels = len(parts) > 1 and all(part in hierarchy for part in parts)
+        if are_labels and all(x in hierarchy.parents(part) for x, part in pairwise(parts)):
+            return parts
+    return [text]
 
 
 def _labels_of(row: Any, sample: int, name: str) -> list[str]:
@@ -172,3 +224,57 @@ def _unknown_label_hint(text: str, known: Mapping[str, int]) -> str:
             shown = sep if all(part.strip() == part for part in parts) else f"{sep} "
             return f"{text!r} is several labels: give lists, [x.split({shown!r}) for x in truth]."
     return nearest(text, known) or "the labels are those of hierarchy.labels."
+
+
+# -- long frames of pairs -------------------------------------------------------------------------
+
+
+def label_pairs(
+    data: Any,
+    labels: Hierarchy | Sequence[str] | None,
+    samples: Sequence[str] | None,
+    *,
+    name: str,
+) -> tuple[sparse.csr_array, tuple[str, ...], tuple[str, ...]] | None:
+    """Read a frame with the columns ``sample`` and ``label``, and perhaps one of values.
+
+    Returns a matrix with 1, or the value, of each pair, its labels and its samples: those wanted,
+    by default those of the frame. Returns None for other data.
+    """
+    frame = None if is_sparse(data) else as_frame(data, name)
+    names = labels.labels if isinstance(labels, Hierarchy) else labels
+    if frame is None or (names is not None and LABEL_COLUMN in names):
+        return None
+    columns = [x for x in frame.columns if x not in (SAMPLE_COLUMN, LABEL_COLUMN)]
+    if len(frame.columns) - len(columns) < 2 or len(columns) > 1:
+        return None
+    sample, text = (list(map(str, frame[x].to_list())) for x in (SAMPLE_COLUMN, LABEL_COLUMN))
+    value = np.ones(len(sample))
+    if columns:
+        value = check_real_array(frame[columns[0]].to_numpy(), name=f"{name}: {columns[0]!r}")
+    rows = {x: i for i, x in enumerate(dict.fromkeys(sample) if samples is None else samples)}
+    others = list(dict.fromkeys(x for x in sample if x not in rows))
+    if others:
+        raise DataError(
+            f"{name} names {len(others):,} sample(s) without scores: {quote_names(others)}.\n"
+            "Hint: samples are matched by name: a column 'sample', the index of a pandas frame, or "
+            "the row number; leave out the pairs of other samples."
+        )
+    names, at = _columns_of(text, sample, labels, name)
+    key = np.array([rows[x] for x in sample], np.int64) * len(names) + np.array(at, np.int64)
+    key, first, place = np.unique(key, return_index=True, return_inverse=True)
+    if not np.array_equal(value, value[first][place], equal_nan=True):
+        again = int(np.argmax((value != value[first][place]) & ~np.isnan(value)))
+        raise DataError(f"{name} gives two values for sample {sample[again]!r}, {text[again]!r}.")
+    row, column = np.divmod(key, max(1, len(names)))
+    ptr = np.cumsum(np.bincount(row + 1, minlength=len(rows) + 1))
+    matrix = sparse.csr_array((value[first], column, ptr), shape=(len(rows), len(names)))
+    n_silent = len(rows) - len(set(sample))
+    if n_silent:
+        warnings.warn(
+            f"{n_silent:,} of {len(rows):,} samples are not in the {name}; they are taken to have "
+            "no label.",
+            HierlprWarning,
+            stacklevel=6,
+        )
+    return matrix, tuple(names), tuple(rows)

@@ -33,8 +33,8 @@ class Table:
     labels: tuple[str, ...]
     samples: tuple[str, ...] | None = None  # names of the rows; None if they have only numbers
     backend: str | None = None  # library of the data frame ("pandas", ...); None for arrays
-    is_list: bool = False  # dense values come from a list of pairs that is complete
-    by_place: bool = False  # columns had no names and were taken in the order of the labels
+    from_complete_list: bool = False  # dense values come from a list of pairs that is complete
+    columns_unnamed: bool = False  # columns had no names and were taken in the order of the labels
 
     def __repr__(self) -> str:
         listed = "" if self.n_stored is None else f", {self.n_stored:,} values listed"
@@ -94,20 +94,37 @@ def align(data: Any, labels: Hierarchy | Sequence[str] | None, *, name: str) -> 
             f"expected shape (n_samples, {len(given)}).\n"
             "Hint: rows are samples; columns are labels, in the order of hierarchy.labels."
         )
-    return Table(values, given, by_place=True)
+    return Table(values, given, columns_unnamed=True)
 
 
-def align_labels(data: Any, labels: Hierarchy | Sequence[str] | None, *, name: str) -> Table:
-    """Convert truth to a table as `align` does; it may also be lists of the labels of each sample.
+def truth_table(
+    data: Any,
+    labels: Hierarchy | Sequence[str] | None,
+    scores: Table | None = None,
+    *,
+    name: str = "truth",
+) -> tuple[Table, bool]:
+    """Return truth as a table of numbers, NaN where unknown, and whether it names one label each.
 
-    Lists give a sparse table of 0 and 1; see :func:`hierlpr.data.frames.sample_labels`.
+    It may be all that `align` takes; lists, sets, series or a mapping of the labels of each sample;
+    one label or path of labels per sample; or a long frame with the columns ``sample``, ``label``
+    and perhaps one of values. Labels and pairs give a CSR matrix. Samples of the `scores` that a
+    long frame does not name have no label.
     """
-    given = None if isinstance(data, Table) else frames.sample_labels(data)
+    if data is None:
+        raise DataError("There is no truth: requires y to be passed, but the target y is None.")
+    data = getattr(data, "table", data)  # of `hierlpr.io.ReadTable`
+    if isinstance(data, Table) or is_sparse(data):
+        return align(data, labels, name=name), False
+    samples = None if scores is None else scores.samples or tuple(map(str, range(scores.n_samples)))
+    if (pairs := frames.label_pairs(data, labels, samples, name=name)) is not None:
+        return Table(*pairs, None if scores is None else scores.backend), False
+    given = frames.sample_labels(data) or frames.class_numbers(data, labels)
     if given is None:
-        return align(data, labels, name=name)
+        return align(data, labels, name=name), False
     rows, samples, backend = given
     matrix, names = frames.label_matrix(rows, labels, name=name)
-    return Table(matrix, names, samples, backend)
+    return Table(matrix, names, samples, backend), all(isinstance(row, str) for row in rows)
 
 
 def dense(matrix: Any) -> NDArray[Any]:
@@ -254,15 +271,15 @@ def _frame_table(
     wanted = tuple(columns) if names is None else tuple(names)
     _check_columns(columns, wanted, name, hierarchy, samples or ())
     for column in wanted:
-        if not (frame[column].dtype.is_numeric() or frame[column].dtype == nw.Boolean):
+        dtype = frame[column].dtype
+        # Object columns may hold True, False and None; columns of nulls have no type.
+        if not (dtype.is_numeric() or dtype in (nw.Boolean, nw.Object, nw.Unknown)):
             hint = f"only a column named {SAMPLE_COLUMN!r} may hold text."
             raise DataError(
-                f"{name}: column {column!r} holds {frame[column].dtype}, not numbers.\n"
+                f"{name}: column {column!r} holds {dtype}, not numbers.\n"
                 f"Hint: {'write 1 for yes and 0 for no; ' if name == 'truth' else ''}{hint}"
             )
     found = frame.select(wanted).to_numpy()
-    if found.dtype.kind == "O":  # nulls of some libraries are not floats
-        found = frame.select(nw.col(*wanted).cast(nw.Float64)).to_numpy()
     values = check_real_array(found, name=name)
     return Table(values, wanted, samples, frame.implementation.value)
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from hierlpr._kernels import traversal
-from hierlpr._utils.checks import is_sparse, quote_names
+from hierlpr._utils.checks import check_real_array, is_sparse, quote_names
 from hierlpr.exceptions import DataError, HierlprWarning
 
 if TYPE_CHECKING:
@@ -32,42 +32,36 @@ _LOOKED_AT = 1000  # samples
 
 def find_violations(hierarchy: Hierarchy, matrix: Any) -> list[tuple[int, str, str]]:
     """Find every (sample, parent, child) where the child's value exceeds the parent's."""
-    if hasattr(matrix, "__dataframe__") or hasattr(matrix, "columns"):
+    if _is_frame(matrix):
         matrix = _label_columns(hierarchy, matrix, name="matrix")[2]
-    array = matrix.toarray() if is_sparse(matrix) else np.asarray(matrix)
-    _check_width(hierarchy, array.shape, name="matrix")
-    if array.dtype.kind not in "biuf":
-        raise DataError(f"matrix must hold numbers, got dtype {array.dtype}.")
+    values = check_real_array(matrix.toarray() if is_sparse(matrix) else matrix, name="matrix")
+    _check_width(hierarchy, values.shape, name="matrix")
     parent = np.repeat(hierarchy.order, np.diff(hierarchy.child_ptr))
-    values = np.ascontiguousarray(array, dtype=np.float64)
     found = traversal.find_violations(values, parent, hierarchy.order[hierarchy.child_idx])
     edges, (sample, edge) = hierarchy.edges, (x.tolist() for x in found)
     return [(row, *edges[i]) for row, i in zip(sample, edge, strict=True)]
 
 
 def close_upward(hierarchy: Hierarchy, truth: Any) -> Any:
-    """Add all ancestors to a dense or sparse matrix or a data frame; the type is kept."""
+    """Add all ancestors to a dense or sparse matrix or a data frame; the type is kept.
+
+    Unknown pairs (NaN, null) stay unknown, unless a descendant is true.
+    """
     if is_sparse(truth):
         csr = sparse.csr_array(truth)
         _check_width(hierarchy, csr.shape, name="truth")
-        if csr.nnz and not csr.data.all():
-            csr = csr.copy()
-            csr.eliminate_zeros()
-        row_ptr, nodes = close_rows(hierarchy, csr.indptr, hierarchy.position[csr.indices])
-        parts = (np.ones(nodes.size, dtype=bool), hierarchy.order[nodes], row_ptr)
-        return sparse.csr_array(parts, shape=csr.shape)
-    if hasattr(truth, "__dataframe__") or hasattr(truth, "columns"):
+        positive, unknown = split_unknown(csr)
+        closed = close_sparse(hierarchy, positive)
+        return closed if unknown is None else join_unknown(closed, unknown)
+    if _is_frame(truth):
         return _close_frame(hierarchy, truth)
-    array = np.asarray(truth)
-    if array.dtype.kind not in "biuf":
-        raise DataError(
-            f"truth must be a matrix of 0 and 1, got dtype {array.dtype}.\n"
-            "Hint: lists of labels go into fit; HierLPR(propagate_truth=True) closes them."
-        )
+    array = truth if isinstance(truth, np.ndarray) else None
+    if array is None or array.dtype.kind not in "biu" or isinstance(array, np.ma.MaskedArray):
+        array = check_real_array(truth, name="truth")
     _check_width(hierarchy, array.shape, name="truth")
-    closed = close_dense(hierarchy, array)
-    has_grown = np.count_nonzero(closed) > np.count_nonzero(array)
-    if has_grown and fits_if_sorted(hierarchy, array[:_LOOKED_AT] != 0, least=_ENOUGH):
+    closed, unknown = _close_known(hierarchy, array)
+    has_grown = bool(np.any(closed > (array != 0)))
+    if has_grown and fits_if_sorted(hierarchy, array[:_LOOKED_AT] == 1, least=_ENOUGH):
         warnings.warn(
             "Ancestors were added to the truth, but none would be missing if its columns were the "
             "labels sorted by name, as MultiLabelBinarizer returns them. Make sure they follow "
@@ -75,7 +69,41 @@ def close_upward(hierarchy: Hierarchy, truth: Any) -> Any:
             HierlprWarning,
             stacklevel=3,
         )
+    return np.where(unknown, np.nan, closed) if unknown.any() else closed
+
+
+def split_unknown(values: Any) -> tuple[sparse.csr_array, sparse.csr_array | None]:
+    """Return as CSR matrices of bool where values are not 0, and where NaN (None if nowhere)."""
+    csr = sparse.csr_array(values)
+
+    def where(used: Bool) -> sparse.csr_array:
+        ptr = np.append(0, np.cumsum(used))[csr.indptr]
+        ones = np.ones(int(ptr[-1]), dtype=bool)
+        matrix = sparse.csr_array((ones, csr.indices[used].astype(np.int32), ptr), shape=csr.shape)
+        matrix.sort_indices()
+        return matrix
+
+    unknown = np.isnan(csr.data) if csr.dtype.kind == "f" else np.zeros(csr.nnz, dtype=bool)
+    positive = where((csr.data != 0) & ~unknown)
+    return positive, where(unknown) if unknown.any() else None
+
+
+def join_unknown(positive: sparse.csr_array, unknown: sparse.csr_array) -> sparse.csr_array:
+    """Return a matrix with 1 where a label is true, and NaN where it is unknown and not true."""
+    return sparse.csr_array(positive.astype(np.float64) + (unknown > positive) * np.nan)
+
+
+def close_sparse(hierarchy: Hierarchy, positive: sparse.csr_array) -> sparse.csr_array:
+    """Add all ancestors to a CSR matrix of bool without stored zeros."""
+    row_ptr, nodes = close_rows(hierarchy, positive.indptr, hierarchy.position[positive.indices])
+    parts = (np.ones(nodes.size, dtype=bool), hierarchy.order[nodes], row_ptr)
+    closed = sparse.csr_array(parts, shape=positive.shape)
+    closed.sort_indices()
     return closed
+
+
+def _is_frame(data: Any) -> bool:
+    return hasattr(data, "__dataframe__") or hasattr(data, "columns")
 
 
 def _check_width(hierarchy: Hierarchy, shape: tuple[int, ...], *, name: str) -> None:
@@ -91,6 +119,13 @@ def close_dense(hierarchy: Hierarchy, truth: NDArray[Any]) -> NDArray[np.bool_]:
     numbered = np.ascontiguousarray(truth[:, hierarchy.order] != 0)
     traversal.close_dense(numbered, hierarchy.parent_ptr, hierarchy.parent_idx)
     return numbered[:, hierarchy.position]
+
+
+def _close_known(hierarchy: Hierarchy, values: NDArray[Any]) -> tuple[Bool, Bool]:
+    """Return a matrix closed upward, and where it stays unknown (NaN)."""
+    unknown = np.isnan(values) if values.dtype.kind == "f" else np.zeros(values.shape, dtype=bool)
+    closed = close_dense(hierarchy, (values != 0) & ~unknown)
+    return closed, unknown & ~closed
 
 
 def close_rows(
@@ -109,21 +144,25 @@ def close_rows(
 def _close_frame(hierarchy: Hierarchy, truth: Any) -> Any:
     """Close the label columns of a data frame upward; other columns stay."""
     frame, names, values = _label_columns(hierarchy, truth, name="truth")
-    columns = dict(zip(names, close_dense(hierarchy, values).T, strict=True))
+    columns = list(zip(names, *(x.T for x in _close_known(hierarchy, values)), strict=True))
     native = frame.to_native()
     if nw.dependencies.is_pandas_like_dataframe(native):
         native = native.copy()  # which keeps the index
-        for name, column in columns.items():
-            native[name] = column
+        for name, closed, unknown in columns:
+            native[name] = np.where(unknown, np.nan, closed) if unknown.any() else closed
+            native[name] = native[name].astype("boolean" if unknown.any() else "bool")
         return native
-    backend = frame.implementation
-    series = (nw.new_series(k, v, nw.Boolean, backend=backend) for k, v in columns.items())
+    backend, series = frame.implementation, []
+    for name, closed, unknown in columns:
+        cells = closed.astype(object)
+        cells[unknown] = None
+        series.append(nw.new_series(name, cells.tolist(), nw.Boolean, backend=backend))
     return frame.with_columns(*series).to_native()
 
 
 def _label_columns(
     hierarchy: Hierarchy, data: Any, *, name: str
-) -> tuple[Any, list[Any], NDArray[Any]]:
+) -> tuple[Any, list[Any], NDArray[np.float64]]:
     """Return a data frame, the names of its columns of labels, and their values."""
     frame = nw.from_native(data, eager_only=True)
     place = {str(column): i for i, column in enumerate(frame.columns)}  # numbers are names too
@@ -133,7 +172,8 @@ def _label_columns(
             f"{name}: {len(missing):,} label(s) have no column: {quote_names(missing)}."
         )
     at = [place[label] for label in hierarchy.labels]
-    return frame, [frame.columns[i] for i in at], frame[:, at].to_numpy()
+    values = check_real_array(frame[:, at].to_numpy(), name=name)
+    return frame, [frame.columns[i] for i in at], values
 
 
 def fits_if_sorted(hierarchy: Hierarchy, truth: Any, *, least: int = 1) -> bool:
@@ -158,7 +198,7 @@ def fits_if_sorted(hierarchy: Hierarchy, truth: Any, *, least: int = 1) -> bool:
         return False
     if isinstance(moved, np.ndarray):
         return not find_violations(hierarchy, moved)
-    return bool(close_upward(hierarchy, moved).nnz == moved.nnz)
+    return bool(close_sparse(hierarchy, sparse.csr_array(moved)).nnz == moved.nnz)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,10 +14,11 @@ from scipy import sparse
 
 from hierlpr._utils import AnyPath
 from hierlpr._utils.checks import check_choice, quote_names, stored_values
-from hierlpr.data.label_sets import LabelSets, close_given
 from hierlpr.data.tables import Table, dense, refuse_truth_as_scores
+from hierlpr.data.truth import close_annotated
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
+from hierlpr.hierarchy.matrices import split_unknown
 from hierlpr.io.reading import ReadReport
 from hierlpr.io.table_files import TableFile, TableOptions, open_table
 
@@ -81,7 +82,7 @@ def read_scores(
     table = _read_table(file)
     if table.n_stored == table.n_samples * len(file.labels):
         values = stored_values(table.values).reshape(table.values.shape)
-        table = replace(table, values=values, is_list=True)
+        table = replace(table, values=values, from_complete_list=True)
     report = file.log.complete(samples=table.n_samples, labels=len(table.labels))
     return ReadTable(table, report, file.layout, file.is_cafa)
 
@@ -102,7 +103,8 @@ def read_truth(
     file = open_table(path, "truth", hierarchy, **options)
     table = _read_table(file)
     propagates = propagate_truth or file.log.lenient or file.is_cafa
-    closed = close_given(LabelSets.of(table.values), hierarchy, close=propagates)
+    positive, unknown = split_unknown(table.values)
+    closed = close_annotated(positive, unknown, hierarchy, propagate_truth=propagates)
     if closed.breach is not None:
         sample, above, below = closed.breach
         name = table.samples and table.samples[sample]
@@ -112,9 +114,12 @@ def read_truth(
         n_added = f"({closed.n_added:,} label(s) are missing in total)"
         raise file.log.file_error(f"{text} {n_added}.", hint=hint, options=("propagate_truth",))
     file.log.counts["ancestors added"] = closed.n_added
-    file.log.counts["unknown pairs"] = closed.n_open
+    left = closed.not_annotated
+    file.log.counts["unknown pairs"] = 0 if left is None else left.nnz
     report = file.log.complete(samples=table.n_samples, labels=hierarchy.n_labels)
-    values = closed.sets.as_given()
+    values = closed.positive.astype(np.float64)
+    if left is not None:
+        values = sparse.csr_array((closed.positive > left) + left * np.nan)
     table = replace(table, values=dense(values) if file.layout == "wide" else values)
     return ReadTable(table, report, file.layout, file.is_cafa)
 

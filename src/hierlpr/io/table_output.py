@@ -23,7 +23,7 @@ from scipy import sparse
 from hierlpr._utils import AnyPath
 from hierlpr._utils.checks import check_choice, quote_names
 from hierlpr._utils.files import atomic_output
-from hierlpr.data.label_sets import as_kind
+from hierlpr.data.listed import as_kind
 from hierlpr.data.tables import Table, dense
 from hierlpr.exceptions import DataError
 from hierlpr.io.reading import ending
@@ -125,7 +125,7 @@ def _wide(table: Table, kind: pa.DataType) -> pa.Table:
 
 def _long(table: Table, value: str) -> pa.Table:
     """Return one row per stored entry; a dense matrix stores all of them."""
-    values: Any = as_kind(replace(table, is_list=True), "listed").values
+    values: Any = as_kind(replace(table, from_complete_list=True), "listed").values
     row = np.repeat(np.arange(table.n_samples), np.diff(values.indptr))
     names = {"sample": (_sample_names(table), row), "label": (table.labels, values.indices)}
     columns = {

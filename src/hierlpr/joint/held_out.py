@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from hierlpr._kernels._jit import even_chunks, n_jobs_or_default, run_chunks
 from hierlpr._kernels.joint import HeldOutEvidence
 from hierlpr._kernels.smoothing import group_sorted
-from hierlpr.data.partial_truth import PartialTruth, curve_weights
+from hierlpr.data.pair_weights import curve_weights
+from hierlpr.data.truth import Truth
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint.posterior import posteriors
 from hierlpr.joint.prior import LabelPrior, fit_prior
@@ -36,7 +37,7 @@ class CrossFitting:
     def __init__(
         self,
         scores: Float,
-        truth: NDArray[np.bool_] | PartialTruth,
+        truth: Truth,
         hierarchy: Hierarchy,
         part: Ints,
         *,
@@ -49,7 +50,6 @@ class CrossFitting:
         self.n_jobs = n_jobs_or_default(n_jobs)
         self.truth, self.sample_weight = truth, sample_weight
         self.part = part
-        self.held = truth.held if isinstance(truth, PartialTruth) else truth
         self.bins, self.place = bin_scores(scores, self.n_jobs)
         numbers = range(int(part.max()) + 1)
         self._counts = None if self.is_weighted else [self._count(part == p) for p in numbers]
@@ -58,7 +58,7 @@ class CrossFitting:
     @property
     def is_weighted(self) -> bool:
         """Whether (sample, label) pairs have different weights."""
-        return self.sample_weight is not None or isinstance(self.truth, PartialTruth)
+        return self.sample_weight is not None or not self.truth.is_complete
 
     def evidence(self, left_out: Mapping[int, frozenset[int]]) -> HeldOutEvidence:
         """Return the evidence about some parts, each from a fit without the parts given with it."""
@@ -78,7 +78,7 @@ class CrossFitting:
         return HeldOutEvidence(
             own,
             others,
-            np.ascontiguousarray(self.held[everyone].T),
+            np.ascontiguousarray(self.truth.positive[everyone].T),
             np.stack([prior.log_odds for _, prior in fits]),
             ptr,
             np.ascontiguousarray(weight),
@@ -132,12 +132,12 @@ class CrossFitting:
     def _count(self, rows: NDArray[np.bool_], weight: Float | None = None) -> Float:
         """Positives and samples per bin, each counted in the nearest one, of some samples."""
         place, n_bins = self.place[:, rows], self.bins.score.size
-        known, held = ~np.isnan(place), self.held[rows].T
+        known, positive = ~np.isnan(place), self.truth.positive[rows].T
         cell = (np.where(known, place + 0.5, 0.0).astype(np.int64) + self.bins.ptr[:-1, None])[
             known
         ]
         weights = np.ones(cell.size) if weight is None else weight.T[known]
-        counts = [np.bincount(cell, x, n_bins) for x in (weights * held[known], weights)]
+        counts = [np.bincount(cell, x, n_bins) for x in (weights * positive[known], weights)]
         return np.asarray(counts, np.float64)
 
     def _pair_weights(self, rows: Any) -> Float:

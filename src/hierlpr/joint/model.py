@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from hierlpr._kernels._jit import even_chunks, n_jobs_or_default, run_chunks
 from hierlpr._kernels.joint import HeldOutEvidence
 from hierlpr._utils.checks import Matrix, check_unit_interval
-from hierlpr.data.partial_truth import AnyTruth
 from hierlpr.data.tables import align, draw_samples, sample_limit
+from hierlpr.data.truth import Truth
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.matrices import close_rows
@@ -193,7 +193,7 @@ class JointModel:
 
 def fit_joint(
     scores: Matrix | None,
-    truth: AnyTruth,
+    truth: Truth | Matrix,
     hierarchy: Hierarchy,
     *,
     use: Literal["auto", "exact", "none"] = "auto",
@@ -208,7 +208,7 @@ def fit_joint(
     ----------
     scores : ndarray or csr_array of shape (n_samples, n_labels)
         The scores that the LPRs are fitted on; only needed for ``use="auto"``. NaN if missing.
-    truth : ndarray, csr_array or PartialTruth of the same shape
+    truth : Truth, or ndarray or csr_array of bool, of the same shape
         Closed upward.
     hierarchy : Hierarchy
     use : {"auto", "exact", "none"}
@@ -227,6 +227,7 @@ def fit_joint(
     -------
     JointModel
     """
+    truth = Truth.of(truth)
     prior = fit_prior(truth, hierarchy, sample_weight)
     n_samples = truth.shape[0]
     if use != "auto":
@@ -238,10 +239,9 @@ def fit_joint(
     # A few weights per label need no more samples, and the evidence must fit in memory.
     limit = max(LEAST_SAMPLES, sample_limit(n_samples, hierarchy))
     used = draw_samples(n_samples, limit, generator)
-    held: Any = truth[used]
     parts = CrossFitting(
         scores if used.size == n_samples else scores[used],
-        held if isinstance(held, np.ndarray) else held.toarray(),
+        truth[used].toarray(),
         hierarchy,
         generator.permutation(used.size) % N_PARTS,
         method=method,

@@ -12,16 +12,10 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from hierlpr._utils.checks import quote_names
-from hierlpr.data.partial_truth import (
-    AnyTruth,
-    PartialTruth,
-    base_rate,
-    curve_weights,
-    held_and_known,
-    strata,
-    truth_columns,
-)
+from hierlpr._utils.checks import Matrix, quote_names
+from hierlpr.data.pair_weights import base_rate, curve_weights, strata
+from hierlpr.data.tables import dense
+from hierlpr.data.truth import Truth
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.graph import rarest_parents
@@ -79,16 +73,16 @@ class LabelPrior:
 
 
 def fit_prior(
-    truth: AnyTruth, hierarchy: Hierarchy, sample_weight: Float | None = None
+    truth: Truth | Matrix, hierarchy: Hierarchy, sample_weight: Float | None = None
 ) -> LabelPrior:
     r"""Estimate prevalences and conditional probabilities, smoothed for rare labels.
 
     Parameters
     ----------
-    truth : ndarray, csr_array or PartialTruth of shape (n_samples, n_labels)
+    truth : Truth, or ndarray or csr_array of bool, of shape (n_samples, n_labels)
         Closed upward. Where truth is unknown, only samples in which the label and its parents are
-        given are counted, and prevalences are weighted, see
-        :func:`~hierlpr.data.partial_truth.curve_weights`.
+        annotated are counted, and prevalences are weighted, see
+        :func:`~hierlpr.data.pair_weights.curve_weights`.
     hierarchy : Hierarchy
     sample_weight : ndarray of shape (n_samples,), optional
         Counts are scaled to the effective number of samples.
@@ -107,13 +101,14 @@ def fit_prior(
     >>> fit_prior(truth, h).prevalence
     array([0.7, 0.5])
     """
+    truth = Truth.of(truth)
     n_samples = truth.shape[0]
     if n_samples == 0:
         raise DataError("There is no sample to learn from.")
-    if sample_weight is not None or isinstance(truth, PartialTruth):
+    if sample_weight is not None or not truth.is_complete:
         prevalence, positive, possible = _count_known(truth, hierarchy, sample_weight)
     else:
-        positive, possible = count_labels(truth, hierarchy)
+        positive, possible = count_labels(truth.positive, hierarchy)
         prevalence = (positive + 0.5) / (n_samples + 1.0)
     has_parent = np.diff(hierarchy.parent_ptr)[hierarchy.position] > 0
     conditional = prevalence.copy()
@@ -153,20 +148,20 @@ def count_labels(
 
 
 def _count_known(
-    truth: AnyTruth, h: Hierarchy, sample_weight: Float | None
+    truth: Truth, h: Hierarchy, sample_weight: Float | None
 ) -> tuple[Float, Float, Float]:
     """Return prevalences and the counts of `count_labels` over samples with given truth."""
     prevalence, positive, possible = np.empty((3, h.n_labels))
     for k in range(h.n_labels):
-        held, _, given = truth_columns(truth, k)
-        prevalence[k] = base_rate(held, curve_weights(truth, h, k, sample_weight))
-        used = strata(truth, h, k)[1] & given
+        positive_k, _, is_annotated = truth.column(k)
+        prevalence[k] = base_rate(positive_k, curve_weights(truth, h, k, sample_weight))
+        used = strata(truth, h, k)[1] & is_annotated
         if sample_weight is None:
-            positive[k], possible[k] = np.count_nonzero(used & held), np.count_nonzero(used)
+            positive[k], possible[k] = np.count_nonzero(used & positive_k), np.count_nonzero(used)
             continue
         weight = np.sort(sample_weight[used])
         scale = weight.sum() / (weight * weight).sum() if weight.size else 0.0
-        positive[k] = scale * np.sort(sample_weight[used & held]).sum()
+        positive[k] = scale * np.sort(sample_weight[used & positive_k]).sum()
         possible[k] = max(scale * weight.sum(), positive[k])
     return prevalence, positive, possible
 
@@ -235,7 +230,7 @@ def end_posterior(
 
 def learn_depth_weights(
     lpr: Float,
-    truth: AnyTruth,
+    truth: Truth,
     prevalence: Float,
     hierarchy: Hierarchy,
     sample_weight: Float | None = None,
@@ -254,21 +249,20 @@ def learn_depth_weights(
     """
     if not hierarchy.is_forest:
         return None
-    held, pairs = held_and_known(truth)
-    known = pairs.all(axis=1)
+    positive, known = dense(truth.positive), truth.is_known.all(axis=1)
     levels = np.asarray(hierarchy.levels)
     # A sample has one path if it has as many labels as its deepest label has levels.
-    single = known & (held.sum(axis=1) == np.where(held, levels, 0).max(axis=1, initial=0))
+    single = known & (positive.sum(axis=1) == np.where(positive, levels, 0).max(axis=1, initial=0))
     if single.sum() < max(ENOUGH_SAMPLES, SINGLE_SHARE * known.sum()):
         return None
-    held = held[single]
-    counts = np.ones(len(held)) if sample_weight is None else sample_weight[single]
+    positive = positive[single]
+    counts = np.ones(len(positive)) if sample_weight is None else sample_weight[single]
     counts = counts * (counts.sum() / (counts**2).sum())  # add up to the effective number
     evidence, log_prior = _evidence(lpr[single], prevalence), _log_prior(prevalence, hierarchy)
-    deepest = np.where(held, levels, 0).argmax(axis=1)
-    end = np.where(held.any(axis=1), deepest, held.shape[1])
+    deepest = np.where(positive, levels, 0).argmax(axis=1)
+    end = np.where(positive.any(axis=1), deepest, positive.shape[1])
     reachable = np.isfinite(log_prior[end])
-    counts, held, evidence, end = (x[reachable] for x in (counts, held, evidence, end))
+    counts, positive, evidence, end = (x[reachable] for x in (counts, positive, evidence, end))
     row, depths = np.arange(end.size), [levels == d for d in range(1, levels.max() + 1)]
 
     def loss(weight: Float) -> tuple[float, Float]:
@@ -277,7 +271,7 @@ def learn_depth_weights(
         found = np.concatenate([ends, none], axis=1)[row, end]
         log_loss = -(counts * np.log(np.maximum(found, 1e-300))).sum()
         # Gradient: expected minus observed evidence of each depth.
-        more = ((reach_of(ends, hierarchy) - held) * evidence * counts[:, None]).sum(axis=0)
+        more = ((reach_of(ends, hierarchy) - positive) * evidence * counts[:, None]).sum(axis=0)
         slope = np.array([more[at].sum() for at in depths])
         pull = weight - 1.0
         return float(log_loss + 0.5 * (pull**2).sum()), slope + pull

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from hierlpr._kernels._jit import even_chunks, n_jobs_or_default, run_chunks
 from hierlpr._kernels.smoothing import count_in_bins
-from hierlpr._utils.checks import Matrix, quote_names
+from hierlpr._utils.checks import Matrix, check_real_array, check_sample_weight, quote_names
 from hierlpr.data.frames import new_frame
-from hierlpr.data.partial_truth import AnyTruth, PartialTruth
+from hierlpr.data.tables import match_weights
+from hierlpr.data.truth import Truth, align_truth
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.lpr.curves import LPRCurves
@@ -98,7 +99,7 @@ class LPRModel:
             Of the shape of `scores`. A sparse matrix keeps its pattern: entries that are not stored
             have no LPR, and the ranking treats it as 0.
         """
-        matrix: Matrix = check_scores(scores, None)
+        matrix: Matrix = check_scores(scores, None).values
         if matrix.shape[1] != self.n_labels:
             raise DataError(
                 f"scores have {matrix.shape[1]:,} columns, but the model has "
@@ -160,8 +161,9 @@ def fit_lpr(
         Scores of any real range; larger means more likely positive. One label may be a vector.
         An entry that a sparse matrix does not store counts as lower than every stored score;
         samples without any stored entry are left out.
-    truth : array-like or sparse matrix of the same shape
-        True or 1 where the sample has the label.
+    truth : array-like or sparse matrix of the same shape, or labels of each sample
+        In any form that :meth:`HierLPR.fit` takes: 1 where the sample has the label, NaN where that
+        is unknown.
     method : str or estimator
         ``"auto"``, ``"isotonic"``, ``"probability"``, ``"local-quadratic"``; see ``docs/lpr.md``.
     sample_weight : array-like of shape (n_samples,), optional
@@ -188,7 +190,19 @@ def fit_lpr(
     >>> model.predict([[-1.0], [1.0], [3.0]]).round(1).ravel().tolist()
     [0.0, 0.2, 0.9]
     """
-    data = read_training_data(scores, truth, sample_weight, labels)
+    table = check_scores(scores, labels)
+    hierarchy = Hierarchy(labels=table.labels)
+    if len(table.labels) == 1 and np.ndim(truth) == 1:
+        truth = check_real_array(truth, name="truth")[:, np.newaxis]
+    known = align_truth(truth, hierarchy, table)
+    pairs, weight = None, match_weights(sample_weight, table)
+    if not known.is_complete:
+        weight = check_sample_weight(weight, table.n_samples)
+        if not isinstance(table.values, np.ndarray):  # samples that list nothing are left out
+            is_listed = np.diff(table.values.indptr) > 0
+            weight = is_listed * (np.ones(table.n_samples) if weight is None else weight)
+        pairs, weight = PairWeights(known, hierarchy, sample_weight=weight), None
+    data = read_training_data(table.values, known.positive, weight, pairs)
     return fit_data(data, method=make_estimator(method, **options), n_jobs=n_jobs)
 
 
@@ -343,7 +357,7 @@ def _choose(
 
 def fit_known(
     scores: Matrix,
-    truth: AnyTruth,
+    truth: Truth,
     hierarchy: Hierarchy,
     *,
     method: Any,
@@ -354,7 +368,7 @@ def fit_known(
 ) -> LPRModel:
     """Fit every label on the samples with a score and known truth; NaN is a missing score.
 
-    For unknown truth see :mod:`hierlpr.data.partial_truth`.
+    For unknown truth see :mod:`hierlpr.data.truth`.
     """
     labels, missing, pairs = hierarchy.labels, None, None
     if isinstance(scores, np.ndarray) and np.isnan(scores).any():
@@ -366,10 +380,9 @@ def fit_known(
                 "Hint: give them a constant score; their LPR is then their prevalence."
             )
         scores = np.where(missing, 0.0, scores)
-    held = truth.held if isinstance(truth, PartialTruth) else truth
-    if missing is not None or sample_weight is not None or held is not truth:
+    if missing is not None or sample_weight is not None or not truth.is_complete:
         pairs = PairWeights(truth, hierarchy, missing, sample_weight)
-    data = read_training_data(scores, held, None, labels, pairs)
+    data = read_training_data(scores, truth.positive, None, pairs)
     levels = hierarchy.levels if depth is None else depth
     return fit_data(data, method=method, depth=levels, shared=shared, n_jobs=n_jobs)
 

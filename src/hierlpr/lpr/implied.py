@@ -15,8 +15,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from hierlpr.data.label_sets import Closed, close_listed
-from hierlpr.data.partial_truth import AnyTruth, PartialTruth
+from hierlpr.data.listed import Closed, close_listed
+from hierlpr.data.truth import Truth
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.lpr.curves import LPRCurves
@@ -73,7 +73,7 @@ class ImpliedLPR:
 
 def fit_listed(
     scores: scipy.sparse.csr_array,
-    truth: AnyTruth,
+    truth: Truth,
     hierarchy: Hierarchy,
     *,
     method: Any,
@@ -88,11 +88,10 @@ def fit_listed(
     is never applied to them. The curves of implied labels are learned from out-of-fold LPRs: LPRs
     of the training samples themselves would be far too optimistic for rare labels.
     """
-    known = truth.held if isinstance(truth, PartialTruth) else truth
-    held = scipy.sparse.csr_array(known, dtype=np.bool_)
+    positive = scipy.sparse.csr_array(truth.positive)
     levels, pairs = hierarchy.levels if depth is None else depth, None
     options: dict[str, Any] = {"depth": levels, "n_jobs": n_jobs}
-    if sample_weight is not None or isinstance(truth, PartialTruth):
+    if sample_weight is not None or not truth.is_complete:
         # A sample that lists nothing was not scored, see `read_training_data`.
         weight = np.ones(scores.shape[0]) if sample_weight is None else sample_weight
         weight = np.where(np.diff(scores.indptr) > 0, weight, 0.0)
@@ -100,8 +99,8 @@ def fit_listed(
 
     def fit(rows: Any, method: Any, closed: Closed) -> LPRModel:
         own = None if pairs is None else pairs.take(rows)
-        implied, _, _ = _weigh_pairs(closed, held[rows], own)
-        data = read_training_data(scores[rows], held[rows], None, hierarchy.labels, own, implied)
+        implied, _, _ = _weigh_pairs(closed, positive[rows], own)
+        data = read_training_data(scores[rows], positive[rows], None, own, implied)
         return fit_data(data, method=method, shared=shared, **options)
 
     whole = close_listed(scores, hierarchy)
@@ -117,16 +116,16 @@ def fit_listed(
         lpr = np.where(np.repeat(half, np.diff(scores.indptr)) == 0, second, first)
     unseen = scipy.sparse.csr_array((lpr, scores.indices, scores.indptr), shape=scores.shape)
     closed = close_listed(unseen, hierarchy)
-    implied_weight, listed_weight, everyone = _weigh_pairs(closed, held, pairs)
+    implied_weight, listed_weight, everyone = _weigh_pairs(closed, positive, pairs)
     at = closed.is_implied
     ptr = np.append(0, np.cumsum(at))[closed.row_ptr]
     implied = scipy.sparse.csr_array((closed.value[at], closed.label[at], ptr), shape=scores.shape)
     is_scored = (np.diff(scores.indptr) > 0).astype(np.float64)
     excluded = everyone - implied_weight
-    data = TrainingData(implied.tocsc(), held.tocsc(), is_scored, pairs, excluded)
+    data = TrainingData(implied.tocsc(), positive.tocsc(), is_scored, pairs, excluded)
     above = fit_data(data, method=Auto(scale="score", kappa=IMPLIED_KAPPA), **options)
-    total, positive = np.maximum(everyone - listed_weight, 0.0)
-    absent = np.minimum((positive + model.report.base_rate) / (total + 1.0), 1.0)
+    total, n_positive = np.maximum(everyone - listed_weight, 0.0)
+    absent = np.minimum((n_positive + model.report.base_rate) / (total + 1.0), 1.0)
     assert above.shared is not None
     return model, ImpliedLPR(above.curves, above.shared, absent)
 

@@ -16,16 +16,10 @@ from hierlpr._utils.checks import (
     check_finite,
     check_real_array,
     check_sample_weight,
-    is_sparse,
 )
-from hierlpr.data.partial_truth import (
-    AnyTruth,
-    PartialTruth,
-    base_rate,
-    curve_weights,
-    truth_columns,
-)
-from hierlpr.data.tables import align
+from hierlpr.data.pair_weights import base_rate, curve_weights
+from hierlpr.data.tables import Table, align, dense
+from hierlpr.data.truth import Truth
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 
@@ -72,10 +66,10 @@ class PairWeights:
     """Weight of each (sample, label) pair, where they differ between labels.
 
     A pair has weight 0 if its truth is unknown or its score is missing (`missing`); see
-    :func:`hierlpr.data.partial_truth.curve_weights`.
+    :func:`hierlpr.data.pair_weights.curve_weights`.
     """
 
-    truth: AnyTruth
+    truth: Truth
     hierarchy: Hierarchy
     missing: NDArray[np.bool_] | None = None
     sample_weight: Float | None = None
@@ -132,8 +126,8 @@ class TrainingData:
 
     def count_truth(self, labels: Ints) -> TruthCounts:
         """Count the samples of positive weight of some labels."""
-        unknown = np.zeros(len(labels), np.int64)
         if self.pairs is None:
+            unknown = np.zeros(len(labels), np.int64)
             used, truth = self.weight > 0.0, self.truth[:, labels]
             if isinstance(truth, np.ndarray):
                 positives = np.count_nonzero(truth if used.all() else truth[used], axis=0)
@@ -142,11 +136,10 @@ class TrainingData:
             n_used = np.count_nonzero(used)
             return positives, n_used - positives, unknown, (positives + 0.5) / (n_used + 1.0)
         given = self.pairs.truth
-        each = [(truth_columns(given, int(k))[0], self.pairs.weight(int(k))) for k in labels]
+        each = [(given.column(int(k))[0], self.pairs.weight(int(k))) for k in labels]
         positives = np.array([np.count_nonzero(held & (weight > 0.0)) for held, weight in each])
         negatives = np.array([np.count_nonzero(~held & (weight > 0.0)) for held, weight in each])
-        if isinstance(given, PartialTruth):
-            unknown = given.n_unknown[labels]
+        unknown = given.n_unknown[labels]
         return positives, negatives, unknown, np.array([base_rate(*pair) for pair in each])
 
     def groups(self, labels: Ints) -> ScoreGroups:
@@ -174,64 +167,38 @@ def _positions(columns: scipy.sparse.csc_array) -> tuple[Ints, Ints]:
     return columns.indptr.astype(np.int64), columns.indices.astype(np.int64)
 
 
-def check_scores(scores: Any, labels: Sequence[str] | None) -> Matrix:
+def check_scores(scores: Any, labels: Sequence[str] | None) -> Table:
     """Return finite float64 scores (n_samples, n_labels), dense or CSR; a vector is one label."""
-    if not is_sparse(scores):
-        scores = check_real_array(scores, name="scores")
-        scores = scores[:, np.newaxis] if scores.ndim == 1 else scores
+    if np.ndim(scores) == 1:
+        scores = check_real_array(scores, name="scores")[:, np.newaxis]
     table = align(scores, labels, name="scores")
     check_finite(table.values, table.labels, name="scores")
-    return table.values
+    return table
 
 
 def read_training_data(
-    scores: Any,
+    scores: Matrix,
     truth: Any,
     sample_weight: Any,
-    labels: Sequence[str] | None,
     pairs: PairWeights | None = None,
     excluded: Float | None = None,
 ) -> TrainingData:
-    """Check scores, truth and weights against each other."""
-    checked = check_scores(scores, labels)
-    n_samples, n_labels = checked.shape
+    """Return training data from aligned scores and a matrix of bool, dense or CSR."""
+    n_samples, n_labels = scores.shape
     if n_samples == 0 or n_labels == 0:
-        raise DataError(f"There is nothing to fit: scores have shape {checked.shape}.")
-    bool_truth = _check_truth(truth, (n_samples, n_labels))
+        raise DataError(f"There is nothing to fit: scores have shape {scores.shape}.")
     weight = np.ones(n_samples)
     if (given := check_sample_weight(sample_weight, n_samples)) is not None:
         share = given / given.max()  # scaled to sum to the effective number of samples (Kish)
         weight = share * (share.sum() / (share * share).sum())
-    if isinstance(checked, np.ndarray):
-        if not isinstance(bool_truth, np.ndarray):
-            bool_truth = bool_truth.toarray()
-        return TrainingData(checked, bool_truth, weight, pairs)
+    if isinstance(scores, np.ndarray):
+        return TrainingData(scores, np.ascontiguousarray(dense(truth)), weight, pairs)
     # A sample that lists nothing was not scored: in a long table it would not appear at all.
-    weight = np.where(np.diff(checked.indptr) > 0, weight, 0.0)
+    weight = np.where(np.diff(scores.indptr) > 0, weight, 0.0)
     if not weight.any():
         raise DataError(
             "scores list nothing: no entry of the sparse matrix is stored.\n"
             "Hint: store all scores, zeros included, or pass a dense matrix."
         )
-    csc_scores, csc_truth = scipy.sparse.csc_array(checked), scipy.sparse.csc_array(bool_truth)
+    csc_scores, csc_truth = scipy.sparse.csc_array(scores), scipy.sparse.csc_array(truth)
     return TrainingData(csc_scores, csc_truth, weight, pairs, excluded)
-
-
-def _check_truth(truth: Any, shape: tuple[int, int]) -> Any:
-    if is_sparse(truth):
-        stored = truth.data
-        # A copy, because zeros are removed in place.
-        matrix = scipy.sparse.csr_array(truth, dtype=np.bool_, copy=True)
-        matrix.eliminate_zeros()
-    else:
-        matrix = np.asarray(truth)
-        matrix = matrix[:, np.newaxis] if matrix.ndim == 1 else matrix
-        stored = matrix
-    if matrix.shape != shape:
-        raise DataError(
-            f"truth has shape {matrix.shape} but scores have shape {shape}: they must agree."
-        )
-    if stored.dtype != np.bool_ and not np.all((stored == 0) | (stored == 1)):
-        bad = stored[~((stored == 0) | (stored == 1))]
-        raise DataError(f"truth must hold only 0 and 1 (or booleans), got {bad.flat[0]!r}.")
-    return matrix if is_sparse(truth) else np.ascontiguousarray(matrix, dtype=np.bool_)

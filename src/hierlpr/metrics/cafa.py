@@ -16,8 +16,8 @@ from hierlpr._utils.checks import (
     check_label_weights,
     check_real_array,
 )
-from hierlpr.data.label_sets import LabelSets
-from hierlpr.data.tables import align
+from hierlpr.data.tables import truth_table
+from hierlpr.data.truth import Truth
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.matrices import UpperSet, sample_ranges
@@ -90,32 +90,25 @@ def information_accretion(truth: Any, hierarchy: Hierarchy) -> Float:
     >>> information_accretion([[1, 1, 1], [1, 1, 0], [1, 0, 0], [1, 0, 0]], h)
     array([0., 1., 1.])
     """
-    return accretion_of(LabelSets.of(_sparse(truth, hierarchy, "truth")), hierarchy)
+    return accretion_of(Truth.of(_sparse(truth, hierarchy, "truth")), hierarchy)
 
 
-def accretion_of(truth: LabelSets, hierarchy: Hierarchy, weight: Float | None = None) -> Float:
-    """Return the `information_accretion` of label sets, with weights of samples.
+def accretion_of(truth: Truth, hierarchy: Hierarchy, weight: Float | None = None) -> Float:
+    """Return the `information_accretion` of truth, with weights of samples.
 
-    Where the truth of some labels is open, only samples count in which a label and its parents
-    are given: a parent that is known from below is known because the label holds.
+    Where truth is unknown, only samples count in which a label and its parents were annotated: a
+    parent that is known from below is known because the label is true.
     """
-    h = hierarchy
-    upper = UpperSet.above(h, h.position[truth.label])  # labels that no sample has get 0
+    h, truth = hierarchy, truth.tocsr()
+    # Labels that no sample has get 0, whether or not they were annotated.
+    upper = UpperSet.above(h, h.position[truth.positive.indices])
     counts = np.zeros((2, upper.size))
     for start, stop in sample_ranges(truth.shape[0], h.n_labels):
-        label, row = truth.run(start, stop)
-        held, given = upper.mark(h.position[label], row, stop - start), None
-        if truth.open is not None:
-            label, row = truth.open.run(start, stop)
-            number = h.position[label]
-            inside = upper.row[number] >= 0
-            given = ~upper.mark(number[inside], row[inside], stop - start)
-            held &= given
-        candidates = upper.all_parents(held)
-        if given is not None:
-            candidates &= given
+        positive, _, not_annotated = truth.marked(h, upper, start, stop)
+        positive &= ~not_annotated
+        candidates = upper.all_parents(positive) & ~not_annotated
         own = np.ones(stop - start) if weight is None else weight[start:stop]
-        counts += (held & candidates) @ own, candidates @ own
+        counts += (positive & candidates) @ own, candidates @ own
     known = counts[0] > 0.0
     out = np.zeros(h.n_labels)
     out[h.order[upper.numbers[known]]] = np.log2(counts[1, known] / counts[0, known])
@@ -311,7 +304,9 @@ def s_min_error(
     0.5
     """
     if weight is None:
-        weight = information_accretion(hierarchy.close_upward(truth), hierarchy)
+        weight = information_accretion(
+            hierarchy.close_upward(_sparse(truth, hierarchy, "truth")), hierarchy
+        )
     return smallest_s(cafa_curve(truth, scores, hierarchy, weight=weight, **options))
 
 
@@ -324,7 +319,7 @@ def smallest_s(curve: CafaCurve) -> float:
 
 
 def _sparse(data: Any, hierarchy: Hierarchy, name: str) -> sparse.csr_array:
-    values: Matrix = align(data, hierarchy, name=name).values
+    values: Matrix = truth_table(data, hierarchy, name=name)[0].values
     check_finite(values, hierarchy.labels, name=name)
     csr = sparse.csr_array(values)
     if csr.nnz and csr.data.min() < 0:

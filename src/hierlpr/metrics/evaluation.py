@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._utils.checks import check_sample_weight, effective_number
-from hierlpr.data.label_sets import LabelSets
-from hierlpr.data.partial_truth import implied_share, judged_among, unknown_among
+from hierlpr.data.truth import Truth, evaluated_among, implied_share
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.matrices import UpperSet, parts_by_sample
@@ -69,7 +68,7 @@ def evaluate_ranking(
     sample: Index,
     label: Index,
     score: Float,
-    truth: LabelSets | Matrix | Bool,
+    truth: Truth | Matrix | Bool,
     hierarchy: Hierarchy,
     *,
     ordered: bool = True,
@@ -83,9 +82,10 @@ def evaluate_ranking(
     sample, label : ndarray of int
         Row and column in `truth` of every listed instance.
     score : ndarray of float
-    truth : LabelSets, ndarray or CSR of shape (n_samples, n_labels)
+    truth : Truth, ndarray or CSR of shape (n_samples, n_labels)
         Closed upward. Instances that are not listed come last, all tied. Instances of unknown truth
-        (NaN) are left out of all measures; see `hierlpr.data.partial_truth.judged_among` for those
+        (NaN) are left out of all measures; see `hierlpr.data.truth.evaluated_among` for
+        those
         whose truth follows from the hierarchy.
     hierarchy : Hierarchy
     ordered : bool
@@ -105,13 +105,12 @@ def evaluate_ranking(
     >>> found.ranking["normalized hit area"], found.ranking["parents after a child"]
     (1.0, 0)
     """
-    held = truth if isinstance(truth, LabelSets) else LabelSets.of(truth)
-    held = held if held.open is None else held.closed(hierarchy)
-    weight = check_sample_weight(sample_weight, held.shape[0])
-    accretion = accretion_of(held, hierarchy, weight)
-    share = 0.0 if held.open is None else implied_share(held, hierarchy, weight)
+    known = Truth.of(truth, hierarchy).tocsr()
+    weight = check_sample_weight(sample_weight, known.shape[0])
+    accretion = accretion_of(known, hierarchy, weight)
+    share = 0.0 if known.is_complete else implied_share(known, hierarchy, weight)
     sums = SampleSums(hierarchy, accretion, has_calls=call is not None, share=share)
-    signed = sums.add(Rows(sample, label, score, call), held, weight)
+    signed = sums.add(Rows(sample, label, score, call), known, weight)
     groups = listed_groups(signed) if ordered else score_groups(score, signed)
     return sums.evaluation(*groups, None if weight is None else effective_number(weight))
 
@@ -141,7 +140,7 @@ class SampleSums:
     has_calls : bool
         Whether the rows say what is called.
     share : float
-        Of `hierlpr.data.partial_truth.judged_among`.
+        Of `hierlpr.data.truth.evaluated_among`.
     """
 
     def __init__(
@@ -155,7 +154,7 @@ class SampleSums:
         self._w: dict[str, Any] = defaultdict(float)  # sums of the weights of samples
         self._calls = _CallSums(hierarchy) if has_calls else None
 
-    def add(self, rows: Rows, truth: LabelSets, weight: Float | None = None) -> Float:
+    def add(self, rows: Rows, truth: Truth, weight: Float | None = None) -> Float:
         """Add samples with all their rows and their truth, closed upward.
 
         Returns the signed weight of every row: that of its sample (1 without weights), negative if
@@ -176,28 +175,24 @@ class SampleSums:
             self._highest = max(self._highest, float(rows.score.max()))
         return signed
 
-    def _add_weighted(self, rows: Rows, truth: LabelSets, weight: Float) -> Float:
+    def _add_weighted(self, rows: Rows, truth: Truth, weight: Float) -> Float:
         """Add the samples whose weight is not 0."""
         kept = weight > 0.0
         listed = np.flatnonzero(kept[rows.sample])
         some = rows.take(listed)
         some = some._replace(sample=(np.cumsum(kept) - 1)[some.sample])
         signed = np.zeros(rows.sample.size)
-        signed[listed] = self.add(some, truth.take(np.flatnonzero(kept)), weight[kept])
+        signed[listed] = self.add(some, truth[np.flatnonzero(kept)], weight[kept])
         return signed
 
-    def _add_batch(
-        self, rows: Rows, truth: LabelSets, start: int, stop: int, weight: Float
-    ) -> Float:
+    def _add_batch(self, rows: Rows, truth: Truth, start: int, stop: int, weight: Float) -> Float:
         h, n_samples = self._h, stop - start
         number, sample = h.position[rows.label], rows.sample
-        sets = (truth,) if truth.open is None else (truth, truth.open)
-        true = [h.position[x.run(start, stop)[0]] for x in sets]
-        upper = UpperSet.above(h, np.concatenate([*true, number]))
-        held, unknown, open_ = unknown_among(truth, h, upper, start, stop)
-        columns = h.order[upper.numbers]
-        if truth.open is not None:
-            held, unknown = judged_among(held, unknown, open_, columns, self._share)
+        upper = truth.upper_set(h, start, stop, number)
+        marks = truth.marked(h, upper, start, stop)
+        columns, (held, unknown, _) = h.order[upper.numbers], marks
+        if not truth.is_complete:
+            held, unknown = evaluated_among(*marks, columns, self._share)
         status, known = held[upper.row[number], sample], ~unknown[upper.row[number], sample]
         n_held = np.count_nonzero(held, axis=0)
         self._n["positives"] += int(n_held.sum())
@@ -206,7 +201,7 @@ class SampleSums:
         passed = self._cafa.passed(upper, number, sample, rows.score, n_samples)
         upper.raise_up(passed)
         judged: Any = slice(None)
-        if truth.open is not None:
+        if not truth.is_complete:
             passed[unknown] = 0
             n_unknown = np.count_nonzero(unknown, axis=0)
             judged = n_unknown < h.n_labels  # nothing is known of the others

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr.data.tables import align, dense
+from hierlpr.data.tables import align, dense, truth_table
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.matrices import UpperSet, parts_by_sample
@@ -197,7 +197,7 @@ def _pair(
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return both as bool matrices of one shape; neither needs to be closed upward."""
     status, called = (
-        check_status(dense(align(data, hierarchy, name=name).values))
+        check_status(dense(truth_table(data, hierarchy, name=name)[0].values))
         for data, name in ((truth, "truth"), (calls, "calls"))
     )
     if status.shape != called.shape:

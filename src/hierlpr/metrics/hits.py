@@ -13,7 +13,6 @@ from hierlpr._utils.checks import (
     check_real_array,
     check_sample_weight,
     is_sparse,
-    unmasked,
 )
 from hierlpr.exceptions import DataError
 
@@ -431,4 +430,6 @@ def check_status(truth: Any) -> NDArray[np.bool_]:
 
 def _as_array(truth: Any) -> NDArray[Any]:
     """Return truth or calls as an array; what a sparse matrix does not store is 0."""
-    return np.asarray(truth.toarray() if is_sparse(truth) else unmasked(truth))
+    values = truth.toarray() if is_sparse(truth) else truth
+    is_plain = type(values) is np.ndarray and values.dtype.kind in "biu"
+    return values if is_plain else check_real_array(values, name="truth")

@@ -23,8 +23,8 @@ from hierlpr.cutoff.goal import check_bound, goals_of
 from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.data.duplicates import SampleKeys, feature_keys, leakage_warnings
 from hierlpr.data.frames import like_given, row_names
-from hierlpr.data.partial_truth import AnyTruth, PartialTruth, held_and_known
-from hierlpr.data.tables import Table, align_labels, match_weights
+from hierlpr.data.tables import Table, match_weights, truth_table
+from hierlpr.data.truth import Truth, align_truth
 from hierlpr.exceptions import DataError, HierlprError, HierlprWarning
 from hierlpr.first_stage import FirstStage
 from hierlpr.hierarchy import Hierarchy
@@ -164,26 +164,27 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         names = ("precision", "fdr", "maximize", "confidence")
         goal = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         X = _indexable(X)
-        if y is None:
-            raise DataError("There is no truth: requires y to be passed, but the target y is None.")
-        given = None if self.hierarchy is None else as_hierarchy(self.hierarchy)
-        hierarchy = given or Hierarchy(labels=align_labels(y, None, name="truth").labels)
         samples = Table(np.empty((count_rows(X), 0)), (), *row_names(X, "X"))
-        held = training.truth_beside(samples, y, hierarchy, close=self.propagate_truth, name="X")
-        training.refuse_unknown_labels(held, hierarchy)
+        given = None if self.hierarchy is None else as_hierarchy(self.hierarchy)
+        if given is None:
+            y, _ = truth_table(y, None, samples)
+        hierarchy = given or Hierarchy(labels=y.labels)
+        options: dict[str, Any] = {"propagate_truth": self.propagate_truth, "name": "X"}
+        known = align_truth(y, hierarchy, samples, **options)
+        training.refuse_unknown_labels(known, hierarchy)
         own = match_weights(sample_weight, samples, name="X")
-        own = checks.check_sample_weight(own, held.shape[0], keep_equal=True)
+        own = checks.check_sample_weight(own, known.shape[0], keep_equal=True)
         check_bound(goals_of(**goal)[0] if goal else None, own, self.max_weight)
-        used, weight = training.weighed(own, held.shape[0])
+        used, weight = training.weighed(own, known.shape[0])
         rng = np.random.default_rng(self.random_state)
         self.__dict__.pop("model_", None)  # so that no promise outlives an interrupted fit
         n_apart = max(1, round(self.holdout * used.size)) if goal else 0
         order = rng.permutation(used.size) if goal else np.arange(used.size)
         held_out, kept = (used[np.sort(part)] for part in np.split(order, [n_apart]))
         kept_weight = None if own is None or weight is None else own[kept]
-        x_kept, held_kept = take_rows(X, kept), held[kept]
-        scores = self._fit_estimators(estimator, x_kept, held_kept, kept_weight, rng)
-        self.oof_scores_ = np.full(held.shape, np.nan)
+        x_kept, known_kept = take_rows(X, kept), known[kept]
+        scores = self._fit_estimators(estimator, x_kept, known_kept, kept_weight, rng)
+        self.oof_scores_ = np.full(known.shape, np.nan)
         self.oof_scores_[kept] = scores
         self.held_out_, self.hierarchy_ = held_out, hierarchy
         self.classes_ = np.array(hierarchy.labels, dtype=object)
@@ -191,14 +192,14 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         lpr = "probability" if is_stage and self.lpr == "auto" else self.lpr
         model = HierLPR(given, lpr=lpr, joint=self.joint)
         table = Table(scores, hierarchy.labels)
-        training.fit_aligned(model, hierarchy, table, held_kept, kept_weight)
+        training.fit_aligned(model, hierarchy, table, known_kept, kept_weight)
         # Later scores come from other classifiers than these out-of-fold ones: compare ranges only.
         model.sample_summary_ = None
         self.model_ = model
         if goal:
             self.model_.calibrate(
                 self.scores(take_rows(X, held_out)),
-                held[held_out],
+                known[held_out],
                 groups=self.groups,
                 unreachable=self.unreachable,
                 sample_weight=None if own is None else own[held_out],
@@ -296,15 +297,13 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         self,
         estimator: Any,
         x: Any,
-        truth: AnyTruth,
+        truth: Truth,
         weight: Float | None,
         rng: np.random.Generator,
     ) -> Float:
         """Fit the first stage; return its out-of-fold scores."""
-        y, known = held_and_known(truth)
-        if isinstance(truth, PartialTruth):
-            known = truth.learnable
-        y = y if known.all() else np.where(known, y, np.nan)
+        y, pairs = truth.positive, truth.learnable
+        y = y if pairs.all() else np.where(pairs, y, np.nan)
         on_progress = terminal_progress("fitting", verbose=self.verbose)
         weight_name = cross_fitting.weight_name(estimator)
         self.weighs_training_ = None if weight is None else weight_name is not None

@@ -22,9 +22,9 @@ from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.cutoff.sets import CallSets, SetRule
 from hierlpr.data.duplicates import SampleKeys
 from hierlpr.data.frames import like_given
-from hierlpr.data.label_sets import Kind
-from hierlpr.data.partial_truth import AnyTruth, PartialTruth, held_and_known
+from hierlpr.data.listed import Kind
 from hierlpr.data.tables import Table, dense, match_weights
+from hierlpr.data.truth import Truth, align_truth
 from hierlpr.exceptions import HierlprWarning, UnreachableWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.hierarchies import HierarchyLike
@@ -131,9 +131,10 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         X : matrix or data frame of shape (n_samples, n_labels)
             The scores: any real numbers, larger for more likely labels; out-of-fold or held-out.
         y : matrix or data frame of the same shape, or lists of labels
-            The truth:
-            0 or 1, NaN (null) where unknown; a true label implies its parents. Or the labels of
-            each sample as a list of lists or sets, or as a mapping from sample to labels.
+            The truth: 0 or 1, NaN (null, NA) where unknown; a true label implies its parents. Or
+            the labels of each sample as lists, sets or a mapping; one label or path per sample,
+            whose ancestors are added; or a frame with the columns sample, label and perhaps a
+            value.
         sample_weight : array-like of shape (n_samples,), optional
             Such as inverse sampling probabilities; only ratios matter (``docs/truth.md``).
         """
@@ -182,17 +183,17 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
             Upper bound on all weights, known before the truth; certificates with weights need it.
         """
         goals = goals_of(precision=precision, fdr=fdr, maximize=maximize, confidence=confidence)
-        table, held = self._pair(X, y)
+        table, known = self._pair(X, y)
         given = match_weights(sample_weight, table)
         given = check_sample_weight(given, table.n_samples, keep_equal=True)
         check_bound(goals[0], given, max_weight)
         rows, weight = training.weighed(given, table.n_samples, keep_equal=confidence is not None)
-        table, held = table.rows(rows), held[rows]
+        table, known = table.rows(rows), known[rows]
         keys, caveats = training.check_leakage(table, self.keys_.get("fit"))
         options: dict[str, Any] = {"groups": groups, "unreachable": unreachable}
         options |= {"weight": weight, "max_weight": max_weight}
         score = self.block_scores(table)
-        cutoff = cutoff_on(goals, score, held, self.hierarchy_, self.profile_, **options)
+        cutoff = cutoff_on(goals, score, known, self.hierarchy_, self.profile_, **options)
         for part in cutoff.targets or (cutoff,):
             if not part.reachable:
                 warnings.warn(part.reason, UnreachableWarning, stacklevel=2)
@@ -239,10 +240,10 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
             each other, and more labels are sure. The promises hold even if this is wrong, with
             smaller sets. Complete scores need a forest; for listed scores see `assign`.
         """
-        table, held = self._pair(X, y)
-        training.refuse_unknown_samples(held)
+        table, known = self._pair(X, y)
+        training.refuse_unknown_samples(known)
         keys, caveats = training.check_leakage(table, self.keys_.get("fit"))
-        rule = prediction.choose_rule(self, table, held, error, confidence, one_path=one_path)
+        rule = prediction.choose_rule(self, table, known, error, confidence, one_path=one_path)
         self.sets_, self.keys_ = rule.with_caveats(caveats), {**self.keys_, "sets": keys}
         return self
 
@@ -351,14 +352,11 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         return explain_sample(self, self.aligned_scores(X), sample)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return AU(PRC) of the block scores, pooled over all instances that were judged."""
-        table, held = self._pair(X, y)
+        """Return AU(PRC) of the block scores, pooled over all evaluated instances."""
+        table, known = self._pair(X, y)
         weight = check_sample_weight(match_weights(sample_weight, table), table.n_samples)
-        if isinstance(held, PartialTruth):
-            held = held.judged(self.hierarchy_, weight)
-        held, known = held_and_known(held)
-        score = dense(self.block_scores(table))
-        return float(au_prc_score(np.where(known, held, np.nan), score, sample_weight=weight))
+        cells = known.evaluated(self.hierarchy_, weight).cells
+        return float(au_prc_score(cells, dense(self.block_scores(table)), sample_weight=weight))
 
     @property
     def kind_(self) -> Kind:
@@ -430,11 +428,9 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
     def _new_scores(self, scores: Any) -> Table:
         return prediction.warn_of_difference(self, self.aligned_scores(scores))
 
-    def _pair(self, scores: Any, truth: Any) -> tuple[Table, AnyTruth]:
-        table = self.aligned_scores(scores)
-        return table, training.truth_beside(
-            table, truth, self.hierarchy_, close=self.propagate_truth
-        )
+    def _pair(self, scores: Any, truth: Any) -> tuple[Table, Truth]:
+        table, propagates = self.aligned_scores(scores), self.propagate_truth
+        return table, align_truth(truth, self.hierarchy_, table, propagate_truth=propagates)
 
     def _cutoff(self, target: float | None = None) -> Cutoff:
         """Return the cutoff in use; warn if it was not calibrated or does not reach its target."""

@@ -18,8 +18,8 @@ from hierlpr.cutoff.decisions import decide
 from hierlpr.cutoff.instances import holds_at
 from hierlpr.cutoff.sets import CallSets, SetRule
 from hierlpr.data.frames import new_frame
-from hierlpr.data.partial_truth import AnyTruth
 from hierlpr.data.tables import Table, draw_samples, sample_limit
+from hierlpr.data.truth import Truth
 from hierlpr.exceptions import DataError, HierlprError, HierlprWarning
 from hierlpr.io.anndata import write_obs
 from hierlpr.io.predictions import match_labels, read_predictions
@@ -84,7 +84,7 @@ def compare_with_fit(model: HierLPR, table: Table, chance: float = CHANCE_TILT) 
 def choose_rule(
     model: HierLPR,
     table: Table,
-    truth: AnyTruth,
+    truth: Truth,
     error: float,
     confidence: float | None,
     *,

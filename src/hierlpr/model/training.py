@@ -24,9 +24,9 @@ from hierlpr.cutoff.instances import list_instances
 from hierlpr.cutoff.outcome import DEFAULT_CUTOFF
 from hierlpr.data import tables
 from hierlpr.data.duplicates import SampleKeys, leakage_warnings
-from hierlpr.data.label_sets import Kind, as_kind, kind_of
-from hierlpr.data.partial_truth import AnyTruth, PartialTruth, align_truth, implied_share
-from hierlpr.data.tables import Table, align_labels, draw_samples
+from hierlpr.data.listed import Kind, as_kind, kind_of
+from hierlpr.data.tables import Table, draw_samples
+from hierlpr.data.truth import Truth, align_truth, implied_share
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.graph import rarest_parents
@@ -65,22 +65,22 @@ def fit_model(model: HierLPR, scores: Any, truth: Any, sample_weight: Any) -> No
     given = None if model.hierarchy is None else as_hierarchy(model.hierarchy)
     table = new_scores(scores, given, None, missing_scores=model.missing_scores)
     hierarchy = given or Hierarchy(labels=table.labels)
-    held = truth_beside(table, truth, hierarchy, close=model.propagate_truth)
-    if not isinstance(held, PartialTruth):
-        tables.refuse_truth_as_scores(table.values, held)
-    fit_aligned(model, hierarchy, table, held, sample_weight)
+    known = align_truth(truth, hierarchy, table, propagate_truth=model.propagate_truth)
+    if known.is_complete:
+        tables.refuse_truth_as_scores(table.values, known.positive)
+    fit_aligned(model, hierarchy, table, known, sample_weight)
 
 
 def fit_aligned(
-    model: HierLPR, hierarchy: Hierarchy, table: Table, held: AnyTruth, sample_weight: Any
+    model: HierLPR, hierarchy: Hierarchy, table: Table, truth: Truth, sample_weight: Any
 ) -> None:
     """Fit a model on scores and truth that are checked and in the order of the labels."""
     rows, weight = weighed(tables.match_weights(sample_weight, table), table.n_samples)
-    table, held = table.rows(rows), held[rows]
-    refuse_unknown_labels(held, hierarchy)
+    table, truth = table.rows(rows), truth[rows]
+    refuse_unknown_labels(truth, hierarchy)
     options: dict[str, Any] = {"method": model.lpr, "n_jobs": model.n_jobs}
     options["sample_weight"] = None if weight is None else weight / weight.max()
-    lpr, implied = fit_curves(table, held, hierarchy, **options)
+    lpr, implied = fit_curves(table, truth, hierarchy, **options)
     _warn_of_mistakes(lpr)
     model.keys_ = {}
     forget_cutoff(model)  # first, so that no promise outlives an interrupted fit
@@ -88,25 +88,25 @@ def fit_aligned(
     if model.joint is not False:
         options |= {"method": with_sharing(model.lpr, lpr.shared)}
         options |= {"use": "exact" if model.joint is True else "auto"}
-        model.joint_ = fit_joint(table.values, held, hierarchy, **options)
+        model.joint_ = fit_joint(table.values, truth, hierarchy, **options)
     model.path_weight_ = None
     if implied is None:
         limit = max(PATH_SAMPLES, PATH_INSTANCES // hierarchy.n_labels)
-        part, known, own = _draw(limit, table, held, weight)
+        part, known, own = _draw(limit, table, truth, weight)
         rates = own_lpr(lpr, part.values, n_jobs=model.n_jobs)
         model.path_weight_ = learn_depth_weights(rates, known, lpr.report.base_rate, hierarchy, own)
     model.keys_ = {"fit": SampleKeys.of_rows(table.values)}
     model.sample_summary_ = SampleSummary.of(lpr, table.values, hierarchy, weight)
-    model.profile_ = _fit_profile(model, table, held, weight)
+    model.profile_ = _fit_profile(model, table, truth, weight)
 
 
 def fit_curves(
-    table: Table, held: AnyTruth, hierarchy: Hierarchy, **options: Any
+    table: Table, truth: Truth, hierarchy: Hierarchy, **options: Any
 ) -> tuple[LPRModel, ImpliedLPR | None]:
     """Return the curves of the labels and, for listed scores, those of implied labels."""
     if kind_of(table) == "complete":
-        return fit_known(table.values, held, hierarchy, **options), None
-    lpr, implied = fit_listed(table.values, held, hierarchy, **options)
+        return fit_known(table.values, truth, hierarchy, **options), None
+    lpr, implied = fit_listed(table.values, truth, hierarchy, **options)
     return replace(lpr, seen=None), implied  # bins say nothing about labels that are not listed
 
 
@@ -127,25 +127,23 @@ def _warn_of_mistakes(lpr: LPRModel) -> None:
         )
 
 
-def _fit_profile(
-    model: HierLPR, table: Table, held: AnyTruth, weight: Float | None
-) -> LevelProfile:
+def _fit_profile(model: HierLPR, table: Table, truth: Truth, weight: Float | None) -> LevelProfile:
     """Return the profile of block scores; a part of the samples may cost power, never validity."""
     limit = tables.sample_limit(table.n_samples, model.hierarchy_, table.n_stored)
-    table, held, weight = _draw(limit, table, held, weight)
+    table, truth, weight = _draw(limit, table, truth, weight)
     score, share = model.block_scores(table), None
-    if isinstance(held, PartialTruth):
-        share = implied_share(held.sets(), model.hierarchy_, weight)
-        held = held.judged(model.hierarchy_, share=share)
-    return replace(LevelProfile.of(list_instances(score, held, weight)), implied_share=share)
+    if not truth.is_complete:
+        share = implied_share(truth, model.hierarchy_, weight)
+        truth = truth.evaluated(model.hierarchy_, share=share)
+    return replace(LevelProfile.of(list_instances(score, truth, weight)), implied_share=share)
 
 
 def _draw(
-    limit: int, table: Table, held: AnyTruth, weight: Float | None
-) -> tuple[Table, AnyTruth, Float | None]:
+    limit: int, table: Table, truth: Truth, weight: Float | None
+) -> tuple[Table, Truth, Float | None]:
     """Return at most `limit` samples, drawn at random with a fixed seed."""
     drawn = draw_samples(table.n_samples, limit, rng=0)
-    return table.rows(drawn), held[drawn], None if weight is None else weight[drawn]
+    return table.rows(drawn), truth[drawn], None if weight is None else weight[drawn]
 
 
 def forget_cutoff(model: HierLPR) -> None:
@@ -179,19 +177,6 @@ def new_scores(
     return table
 
 
-def truth_beside(
-    table: Table, truth: Any, hierarchy: Hierarchy, *, close: bool, name: str = "scores"
-) -> AnyTruth:
-    """Return the truth of the samples in `table`, matched by name where both have names."""
-    if isinstance(truth, PartialTruth):  # aligned before
-        return truth
-    if truth is None:
-        raise DataError("There is no truth: requires y to be passed, but the target y is None.")
-    given = tables.match_rows(align_labels(truth, hierarchy, name="truth"), table, name=name)
-    as_sparse = table.n_stored is not None
-    return align_truth(given, hierarchy, close=close, as_sparse=as_sparse)
-
-
 def weighed(
     sample_weight: Any, n_samples: int, *, keep_equal: bool = False
 ) -> tuple[NDArray[np.intp], Float | None]:
@@ -204,23 +189,23 @@ def weighed(
     return rows, None if not keep_equal and np.all(left == left[0]) else left
 
 
-def refuse_unknown_labels(truth: AnyTruth, hierarchy: Hierarchy) -> None:
+def refuse_unknown_labels(truth: Truth, hierarchy: Hierarchy) -> None:
     """Refuse labels without any known truth; warn about labels whose positives are only implied."""
-    if not isinstance(truth, PartialTruth):
+    if truth.is_complete:
         return
     names = np.array(hierarchy.labels, dtype=object)
-    is_given = tables.sum_by_label(truth.open) < truth.shape[0]
-    unknown = names[~is_given & (truth.n_unknown > 0)].tolist()
+    is_annotated = tables.sum_by_label(truth.not_annotated) < truth.shape[0]
+    unknown = names[~is_annotated & (truth.n_unknown > 0)].tolist()
     if unknown:
         raise DataError(
             f"truth is unknown in all samples for {len(unknown):,} label(s): "
             f"{quote_names(unknown)}.\n"
             "Hint: leave them out (Hierarchy.subset), or give samples in which they are known."
         )
-    has_positives, has_given = (
-        tables.sum_by_label(x) > 0 for x in (truth.held, truth.held > truth.open)
+    has_positives, has_annotated = (
+        tables.sum_by_label(x) > 0 for x in (truth.positive, truth.positive > truth.not_annotated)
     )
-    implied = names[has_positives & ~has_given].tolist()
+    implied = names[has_positives & ~has_annotated].tolist()
     if implied:
         warnings.warn(
             f"truth: {len(implied):,} label(s) are true only where a descendant is, and unknown "
@@ -231,14 +216,14 @@ def refuse_unknown_labels(truth: AnyTruth, hierarchy: Hierarchy) -> None:
         )
 
 
-def refuse_unknown_samples(truth: AnyTruth) -> None:
+def refuse_unknown_samples(truth: Truth) -> None:
     """Refuse samples with unknown labels, where promises are about all labels of a sample."""
-    if not isinstance(truth, PartialTruth):
+    if truth.is_complete:
         return
-    n_open = int(np.count_nonzero(np.asarray(truth.unknown.sum(axis=1)).ravel()))
-    if n_open:
+    n_unknown = int(np.count_nonzero(np.asarray(truth.unknown.sum(axis=1)).ravel()))
+    if n_unknown:
         raise DataError(
-            f"truth is unknown for some label of {n_open:,} of {truth.shape[0]:,} samples. Sets "
+            f"truth is unknown for some label of {n_unknown:,} of {truth.shape[0]:,} samples. Sets "
             "promise something about all labels of a sample, so each must be known.\n"
             "Hint: give only completely known samples; the promise then holds for similar ones."
         )
@@ -282,11 +267,11 @@ def add_labels(
         raise DataError(f"add_labels: labels of edges not in labels=: {quote_names(others)}.")
     part = grown.subset(new)  # only edges among new labels are checked in the truth
     table = new_scores(scores, part, model.kind_, missing_scores=model.missing_scores)
-    held = truth_beside(table, truth, part, close=False)
+    aligned = align_truth(truth, part, table)
     options: dict[str, Any] = {"method": model.lpr, "n_jobs": model.n_jobs}
     options["depth"] = grown.levels[[grown.index(label) for label in part.labels]]
     options["shared"] = model.lpr_.shared
-    fitted, _ = fit_curves(table, held, part, **options)
+    fitted, _ = fit_curves(table, aligned, part, **options)
     _set_labels(model, grown, LPRModel.join([model.lpr_, fitted]))
 
 

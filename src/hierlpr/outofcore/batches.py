@@ -197,7 +197,7 @@ class ScoreBatches:
                 stop = int(sample[-1]) + 1
                 own, shape = names.slice(first, stop - first), (stop - first, len(file.labels))
                 if is_complete and value.size == shape[0] * shape[1]:
-                    yield Table(value.reshape(shape), file.labels, is_list=True), own
+                    yield Table(value.reshape(shape), file.labels, from_complete_list=True), own
                 else:
                     ptr = np.searchsorted(sample, np.arange(first, stop + 1))
                     matrix = sparse.csr_array((value, label, ptr), shape=shape)
@@ -296,7 +296,7 @@ def read_samples(
             f"{table.n_samples:,} of {source.n_samples:,} samples are used, drawn at random; more "
             "do not fit into the working memory",
         )
-    return ReadTable(table, source.report, "long" if table.is_list else "wide"), notes
+    return ReadTable(table, source.report, "long" if table.from_complete_list else "wide"), notes
 
 
 def _bytes_per_sample(table: Table, n_bytes: int) -> NDArray[np.int64]:

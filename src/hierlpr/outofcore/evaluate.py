@@ -20,8 +20,7 @@ from scipy import sparse
 
 from hierlpr._utils import AnyPath
 from hierlpr._utils.checks import check_sample_weight, effective_number
-from hierlpr.data.label_sets import LabelSets
-from hierlpr.data.partial_truth import implied_share
+from hierlpr.data.truth import Truth, implied_share
 from hierlpr.io import ReadReport, ReadTable, open_table, read_ranking
 from hierlpr.io.auxiliary_tables import Weights
 from hierlpr.io.read_tables import match_samples
@@ -71,7 +70,7 @@ class _Matched(NamedTuple):
     """Truth of all samples that count, and where the samples of a ranking are in it (-1: out)."""
 
     row: NDArray[np.int64]
-    sets: LabelSets
+    truth: Truth
     names: list[str]
     notes: list[str]
 
@@ -117,7 +116,7 @@ def evaluate_file(
         row[is_evaluated],
         ranked.label[is_evaluated],
         ranked.score[is_evaluated],
-        matched.sets,
+        matched.truth,
         run.hierarchy,
         ordered=ranked.lpr is not None,
         call=None if ranked.call is None else ranked.call[is_evaluated],
@@ -146,7 +145,7 @@ def _match(
             f"{unlisted:,} samples with truth are not in the ranking; their labels count as not "
             "called"
         )
-    return _Matched(row, LabelSets.of(truth), names, notes)
+    return _Matched(row, Truth.of(truth, options.hierarchy).tocsr(), names, notes)
 
 
 class _Streamed:
@@ -181,8 +180,7 @@ class _Streamed:
             raise self._file.no_rows_error()
         self._samples = tuple(self._numbers.names().to_pylist())
         matched = _match(self._samples, self._labelled, self._options, self._path)
-        truth = matched.sets
-        truth = truth if truth.open is None else truth.closed(self._options.hierarchy)
+        truth = matched.truth
         source = f"{self._labelled.report.path} and {self._path}"
         read = self._weights and self._weights.match(matched.names, source)
         weight = None if read is None else check_sample_weight(read, len(matched.names))
@@ -227,13 +225,13 @@ class _Streamed:
         first: dict[str, NDArray[Any]],
         batches: Iterator[dict[str, NDArray[Any]]],
         row_of: NDArray[np.int64],
-        truth: LabelSets,
+        truth: Truth,
         weight: NDArray[np.float64] | None,
     ) -> tuple[SampleSums, NDArray[Any]]:
         """Add up the measures of samples; also return the signed weight of each row."""
         h = self._options.hierarchy
         accretion = accretion_of(truth, h, weight)
-        share = 0.0 if truth.open is None else implied_share(truth, h, weight)
+        share = 0.0 if truth.is_complete else implied_share(truth, h, weight)
         sums = SampleSums(h, accretion, has_calls=self._has_calls, share=share)
         signed = np.zeros(self._n_rows, dtype=np.int8 if weight is None else np.float64)
         is_ranked = np.zeros(truth.shape[0], dtype=bool)
@@ -248,7 +246,7 @@ class _Streamed:
             call = batch["call"][is_evaluated] if self._has_calls else None
             listed = Rows(sample, batch["label"][is_evaluated], batch["score"][is_evaluated], call)
             counts = None if weight is None else weight[samples]
-            signed[batch["row"][is_evaluated]] = sums.add(listed, truth.take(samples), counts)
+            signed[batch["row"][is_evaluated]] = sums.add(listed, truth[samples], counts)
             done += batch["row"].size
             self._options.on_progress("measuring", done, self._n_rows)
         rest = np.flatnonzero(~is_ranked)  # samples that the ranking does not list
@@ -256,7 +254,7 @@ class _Streamed:
             nothing = Rows(np.empty(0, int), np.empty(0, int), np.empty(0), None)
             if self._has_calls:
                 nothing = nothing._replace(call=np.empty(0, dtype=bool))
-            sums.add(nothing, truth.take(rest), None if weight is None else weight[rest])
+            sums.add(nothing, truth[rest], None if weight is None else weight[rest])
         return sums, signed
 
     def _first_of_pairs(self, batch: dict[str, NDArray[Any]]) -> Any:

@@ -27,7 +27,7 @@ from hierlpr._utils.files import atomic_output
 from hierlpr.cutoff.decisions import decide
 from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.cutoff.sets import SET_WORDS, SetRule, deepest_sure
-from hierlpr.data.label_sets import as_kind
+from hierlpr.data.listed import as_kind
 from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError, HierlprError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy

@@ -13,8 +13,8 @@ from hierlpr._utils.checks import Matrix
 from hierlpr.cutoff.decisions import decide, label_levels
 from hierlpr.cutoff.instances import holds_at
 from hierlpr.cutoff.sets import CallSets
-from hierlpr.data.partial_truth import PartialTruth, align_truth
-from hierlpr.data.tables import align, align_labels, match_rows, match_weights
+from hierlpr.data.tables import align, match_weights
+from hierlpr.data.truth import align_truth
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.lpr import own_lpr
@@ -117,22 +117,19 @@ def apply_model(
         raise DataError("scores: there are no samples to report on.")
     known = None
     if truth is not None or is_truth_needed:
-        known = match_rows(align_labels(truth, h, name="truth"), table)
+        known = align_truth(truth, h, table, propagate_truth=model.propagate_truth)
     rows, weight = weighed(match_weights(sample_weight, table), table.n_samples)
     if weight is not None:
         table = table.rows(rows)
-        known = None if known is None else known.rows(rows)
+        known = None if known is None else known[rows]
     table = model.aligned_scores(table)
     lpr = model.lprs(table)
     block_score = consistent_scores(lpr, h, n_jobs=model.n_jobs)
-    held, unknown, implied = block_score != block_score, None, None
+    positive, unknown, implied = block_score != block_score, None, None
     if known is not None:
-        held = align_truth(
-            known, h, close=model.propagate_truth, as_sparse=table.n_stored is not None
-        )
-        if isinstance(held, PartialTruth):
-            held = held.judged(h, weight)
-            held, unknown, implied = held.held, held.unknown, held.implied
+        known = known if table.n_stored is None else known.tocsr()
+        known = known.evaluated(h, weight)
+        positive, unknown, implied = known.positive, known.unknown, known.implied
     names = table.samples or tuple(map(str, range(table.n_samples)))
     return ModelOutput(
         model=model,
@@ -142,7 +139,7 @@ def apply_model(
         lpr=lpr.values,
         block_score=block_score,
         called=decide(block_score, model.cutoff_, h),
-        truth=held,
+        truth=positive,
         unknown=unknown,
         implied=implied,
         sets=None if model.sets_ is None else sets_of(model, table, model.sets_, block_score),

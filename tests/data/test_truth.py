@@ -6,22 +6,20 @@ import warnings
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from scipy import sparse
 from scipy.stats import binom
 
 from cases import by_number, choose_cutoff, random_dag
 from hierlpr import Hierarchy, HierLPR, load_model, simulate
+from hierlpr._utils.checks import check_real_array
 from hierlpr.cutoff.estimate import LevelProfile
 from hierlpr.cutoff.guarantee import LevelPair, _count
 from hierlpr.cutoff.instances import list_instances, sort_by_sample, split_at_random
-from hierlpr.data.partial_truth import (
-    PartialTruth,
-    _weights,
-    align_truth,
-    curve_weights,
-    truth_columns,
-)
+from hierlpr.data.pair_weights import _weights, curve_weights
+from hierlpr.data.tables import Table, align
+from hierlpr.data.truth import Truth, align_truth
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.joint.prior import fit_prior
 from hierlpr.lpr import make_estimator
@@ -55,10 +53,10 @@ def test_rules_and_weights_equal_slow_twins(seed):
     rows, parents = numbered(h, values)
     for i, row in enumerate(rows):
         found = complete(row, parents)
-        mine = np.where(truth.known[i], truth.held[i], nan)[h.order]
+        mine = np.where(truth.is_known[i], truth.positive[i], nan)[h.order]
         assert [None if np.isnan(x) else int(x) for x in mine] == found
-    assert (held >= truth.held).all()
-    assert np.array_equal(truth.held[truth.known], held[truth.known])
+    assert (held >= truth.positive).all()
+    assert np.array_equal(truth.positive[truth.is_known], held[truth.is_known])
     for k in range(h.n_labels):
         expected = [float(w) for w in weights(rows, parents, int(h.position[k]))]
         assert _weights(truth, h, k) == pytest.approx(expected)
@@ -69,22 +67,154 @@ def test_contradictions_are_refused_with_their_place():
     with pytest.raises(DataError, match=r"sample 1 has 'C' but not 'A', which is above it"):
         align_truth([[1, nan, 0], [0, nan, 1]], h)
     with pytest.warns(HierlprWarning, match="2 missing ancestors were added"):
-        closed = align_truth([[0, nan, 1]], h, close=True)
-    assert closed.held.all()
-    assert not closed.open.any()
+        closed = align_truth([[0, nan, 1]], h, propagate_truth=True)
+    assert closed.positive.all()
+    assert not closed.not_annotated.any()
     with pytest.raises(DataError, match=r"a value other than 0, 1 and unknown: 2.0 at sample 0"):
         align_truth([[2, nan, 0]], h)
 
 
-FRAMES = {
-    "pandas": lambda v, names: pd.DataFrame(v, columns=names),
-    "nullable": lambda v, names: pd.DataFrame(v, columns=names).astype("Int64"),
-    "boolean": lambda v, names: pd.DataFrame(v, columns=names).astype("Int64").astype("boolean"),
-    "polars": lambda v, names: pl.DataFrame(v, schema=list(names)).fill_nan(None).cast(pl.Int8),
-    "polars-bool": lambda v, names: (
-        pl.DataFrame(v, schema=list(names)).fill_nan(None).cast(pl.Boolean)
-    ),
+# -- containers --------------------------------------------------------------------------------
+
+H = Hierarchy([("A", "B"), ("A", "C")])
+SAMPLES = tuple(f"s{i}" for i in range(6))
+WHOLE = np.array([[1, 1, 0], [1, 0, 0], [0, 0, 0], [1, 0, 1], [1, 1, 1], [0, 0, 0]], dtype=float)
+HOLES = WHOLE.copy()
+HOLES[0, 2] = HOLES[1, 1] = HOLES[4, 0] = HOLES[5] = nan
+TABLE = Table(np.zeros(WHOLE.shape), H.labels, SAMPLES)
+LISTED = [[k for k, x in zip("ABC", row, strict=True) if x == 1] for row in WHOLE]
+NAMES, PATHS = ["B", "A", "", "C", "C", "A"], ["A/B", "A", "", "A>C", "A/C", "A"]
+DTYPES = (object, "boolean", "Int64", "Float32", "bool[pyarrow]", "int8[pyarrow]")
+SPARSE = ("bsr", "coo", "csc", "csr", "dia", "dok", "lil")
+
+
+def objects(values, missing=None):
+    return np.where(np.isnan(values), missing, values.astype(bool).astype(object))
+
+
+def in_pandas(values, dtype):
+    return pd.DataFrame(objects(values), columns=list("ABC"), index=list(SAMPLES)).astype(dtype)
+
+
+def in_columns(values):
+    return {k: objects(values)[:, i].tolist() for i, k in enumerate("ABC")}
+
+
+def in_pairs(values, *, library=pd):
+    """Return a long frame, without values if the truth is complete."""
+    cells = [
+        (s, k, x)
+        for s, row in zip(SAMPLES, values, strict=True)
+        for k, x in zip("ABC", row, strict=True)
+    ]
+    if not np.isnan(values).any():
+        cells = [(s, k) for s, k, x in cells if x]
+    columns = list(zip(*cells, strict=True))
+    return library.DataFrame(dict(zip(("sample", "label", "value"), columns, strict=False)))
+
+
+MATRICES = {
+    "array": lambda v: v,
+    "lists of numbers": lambda v: objects(v).tolist(),
+    "None": objects,
+    "pd.NA": lambda v: objects(v, pd.NA),
+    "masked": lambda v: np.ma.masked_array(np.nan_to_num(v).astype(int), np.isnan(v)),
+    "big-endian": lambda v: v.astype(">f8"),
+    "Polars": lambda v: pl.DataFrame(in_columns(v)),
+    "Arrow": lambda v: pa.table(in_columns(v)),
+    **{str(x): (lambda v, x=x: in_pandas(v, x)) for x in DTYPES},
+    **{x: (lambda v, x=x: getattr(sparse, f"{x}_array")(v)) for x in SPARSE},
 }
+LISTS = {
+    "lists": LISTED,
+    "sets": [set(x) for x in LISTED],
+    "mapping": dict(zip(SAMPLES, LISTED, strict=True)),
+    "Series": pd.Series(LISTED, index=SAMPLES),
+    "Polars Series": pl.Series(LISTED),
+    "Arrow array": pa.array(LISTED),
+}
+SINGLE = {
+    "list": NAMES,
+    "array": np.array(NAMES),
+    "Series": pd.Series(NAMES, index=SAMPLES, dtype="string[pyarrow]"),
+    "categorical": pd.Series(NAMES, index=SAMPLES, dtype="category"),
+    "Polars": pl.Series(NAMES),
+    "Arrow": pa.chunked_array([NAMES]),
+    "paths": PATHS,
+}
+
+
+def same(found, expected):
+    np.testing.assert_array_equal(found.cells, expected.cells)
+    for name in ("positive", "unknown", "not_annotated"):
+        each = [getattr(x, name) for x in (found, expected)]
+        assert (each[0] is None) == (each[1] is None)
+        assert each[0] is None or np.array_equal(*each)
+    return True
+
+
+@pytest.mark.parametrize("values", [WHOLE, HOLES], ids=["complete", "partly unknown"])
+@pytest.mark.parametrize("kind", list(MATRICES))
+def test_matrices_and_frames_of_any_kind_are_the_same_truth(kind, values):
+    data = MATRICES[kind](values)
+    expected = Truth.of(values, H)
+    assert same(align_truth(data, H, TABLE), expected)
+    closed = H.close_upward(data)
+    closed = closed.toarray() if sparse.issparse(closed) else closed
+    assert isinstance(closed, np.ndarray) or type(closed) is type(data)
+    implied = np.where(np.isnan(values) & expected.positive, 1.0, values)
+    assert np.array_equal(check_real_array(closed, name="closed"), implied, equal_nan=True)
+    assert H.violations(closed) == []
+    score = np.arange(18.0).reshape(6, 3)
+    assert au_prc_score(data, score) == au_prc_score(values, score)
+
+
+@pytest.mark.parametrize("data", [*LISTS.values(), in_pairs(WHOLE)], ids=[*LISTS, "long"])
+@pytest.mark.filterwarnings("ignore:2 of 6 samples are not in the truth")
+def test_labels_of_each_sample_are_the_same_truth(data):
+    assert same(align_truth(data, H, TABLE), Truth.of(WHOLE, H))
+
+
+@pytest.mark.parametrize("kind", list(SINGLE))
+def test_one_name_or_path_per_sample_brings_its_ancestors(kind):
+    expected = Truth.of(np.array([[x != "", x == "B", x == "C"] for x in NAMES], dtype=float), H)
+    if kind == "paths":  # they name the ancestors
+        assert same(align_truth(SINGLE[kind], H, TABLE), expected)
+    else:
+        with pytest.warns(HierlprWarning, match="3 missing ancestors were added to the truth"):
+            assert same(align_truth(SINGLE[kind], H, TABLE), expected)
+
+
+def test_class_numbers_are_names_of_labels():
+    flat = Hierarchy(labels=["0", "1", "2"])
+    for data in ([2, 0, 1], np.array([2, 0, 1]), pd.Series([2, 0, 1])):
+        assert align_truth(data, flat).positive.argmax(axis=1).tolist() == [2, 0, 1]
+    with pytest.raises(DataError, match="must be a matrix"):
+        align_truth([1, 0, 1], Hierarchy(labels=["0"]))
+
+
+def test_long_frames_name_samples_and_may_leave_out_pairs():
+    for library in (pd, pl):
+        assert same(align_truth(in_pairs(HOLES, library=library), H, TABLE), Truth.of(HOLES, H))
+    with pytest.warns(HierlprWarning, match="2 of 6 samples are not in the truth.* no label"):
+        align_truth(in_pairs(WHOLE), H, TABLE)
+    pairs = pd.DataFrame({"sample": [0, 0, 1], "label": ["A", "B", "A"]})
+    unnamed = Table(np.zeros((2, 3)), H.labels)
+    found = align_truth(pairs, H, unnamed).positive
+    assert found.tolist() == [[True, True, False], [True, False, False]]
+    with pytest.raises(DataError, match=r"names 1 sample\(s\) without scores: 'x'"):
+        align_truth(pairs.replace({"sample": {1: "x"}}), H, unnamed)
+    with pytest.raises(DataError, match="two values for sample '0', 'A'"):
+        align_truth(pairs.assign(label="A", value=[0, 1, 1]), H, unnamed)
+    with pytest.raises(DataError, match=r"label\(s\) that the hierarchy does not have: 'Q'"):
+        align_truth(pairs.assign(label=["A", "B", "Q"]), H, unnamed)
+
+
+def test_truth_of_lists_of_different_lengths_is_refused_by_measures():
+    with pytest.raises(DataError, match="rows differ in length"):
+        au_prc_score(LISTED, WHOLE)
+    with pytest.raises(DataError, match="rows differ in length"):
+        H.close_upward(LISTED)
 
 
 @pytest.fixture(scope="module")
@@ -101,10 +231,9 @@ def fitted(parts):
     return HierLPR(train.hierarchy).fit(train.scores, truth)
 
 
-@pytest.mark.parametrize("kind", list(FRAMES))
-def test_frames_say_unknown_in_their_own_way(parts, fitted, kind):
+def test_a_model_learns_the_same_from_nullable_columns(parts, fitted):
     train, _, truth, _ = parts
-    frame = FRAMES[kind](truth, train.hierarchy.labels)
+    frame = pd.DataFrame(objects(truth), columns=train.hierarchy.labels).astype("bool[pyarrow]")
     model = HierLPR(train.hierarchy).fit(train.scores, frame)
     assert np.array_equal(model.lpr_.curves.knot_lpr, fitted.lpr_.curves.knot_lpr)
     assert np.array_equal(model.lpr_.report.unknown, fitted.lpr_.report.unknown)
@@ -114,7 +243,7 @@ def test_counts_are_in_the_diagnostics_and_in_the_file(parts, fitted, tmp_path):
     train, _, truth, _ = parts
     known = align_truth(truth, train.hierarchy)
     report = fitted.lpr_.report
-    assert np.array_equal(report.unknown, (~known.known).sum(axis=0))
+    assert np.array_equal(report.unknown, (~known.is_known).sum(axis=0))
     assert report.unknown.min() > 0
     assert (report.positives + report.negatives <= 900 - report.unknown).all()
     fitted.save(tmp_path / "m.hlpr")
@@ -160,7 +289,7 @@ def test_base_rates_are_unbiased(pattern):
     prior = fit_prior(truth, h)
     assert prior.prevalence == pytest.approx([0.5, 0.25, 0.125, 0.15], abs=0.01)
     assert prior.conditional == pytest.approx([0.5, 0.5, 0.5, 0.3], abs=0.02)
-    by_rules = truth.held.sum(axis=0) / truth.known.sum(axis=0)
+    by_rules = truth.positive.sum(axis=0) / truth.is_known.sum(axis=0)
     assert np.abs(by_rules - [0.5, 0.25, 0.125, 0.15]).max() > 0.04
 
 
@@ -183,7 +312,7 @@ def test_a_label_of_which_nothing_is_given():
 def partial(rng, n_samples, n_labels, share=0.4):
     held = rng.random((n_samples, n_labels)) < 0.6
     known = rng.random(held.shape) >= share
-    return PartialTruth(held & known, ~known, ~known)
+    return Truth(held & known, ~known, ~known)
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -198,8 +327,8 @@ def test_calls_are_counted_as_by_hand(seed):
             for i in range(15):
                 called = [j for j in range(5) if score[i, j] >= level]
                 called = [j for j in called if (score[i] >= score[i, j]).sum() <= limit]
-                assert calls[i] == sum(truth.known[i, j] for j in called)
-                assert hits[i] == sum(truth.held[i, j] for j in called)
+                assert calls[i] == sum(truth.is_known[i, j] for j in called)
+                assert hits[i] == sum(truth.positive[i, j] for j in called)
     profile = LevelProfile.of(list_instances(score, truth))
     for a, limit in enumerate(profile.limit):
         for b, level in enumerate(profile.level):
@@ -216,7 +345,7 @@ def test_words_and_numbers_of_a_cutoff():
     held[:6, 0] = False
     known = np.ones((60, 2), dtype=bool)
     known[30:, 1] = False
-    truth = PartialTruth(held & known, ~known, ~known)
+    truth = Truth(held & known, ~known, ~known)
     cutoff = choose_cutoff(list_instances(score, truth), precision=0.9)
     assert (cutoff.n_calls, cutoff.result.n_true_calls, cutoff.result.n_unknown_calls) == (
         90,
@@ -241,12 +370,12 @@ def test_model_calibrates_on_what_is_known(parts, fitted):
     _, rest, _, truth = parts
     model = copy.deepcopy(fitted).calibrate(rest.scores, truth, precision=0.8)
     called = model.predict(rest.scores)
-    known = align_truth(truth, rest.hierarchy).judged(rest.hierarchy)
-    assert model.cutoff_.n_calls == (called & known.known).sum()
-    assert model.cutoff_.result.n_unknown_calls == (called & ~known.known).sum()
-    assert model.cutoff_.result.n_true_calls == (called & known.held).sum()
+    known = align_truth(truth, rest.hierarchy).evaluated(rest.hierarchy)
+    assert model.cutoff_.n_calls == (called & known.is_known).sum()
+    assert model.cutoff_.result.n_unknown_calls == (called & ~known.is_known).sum()
+    assert model.cutoff_.result.n_true_calls == (called & known.positive).sum()
     by_group = copy.deepcopy(fitted).calibrate(rest.scores, truth, precision=0.8, groups="depth")
-    assert by_group.cutoff_.result.n_unknown == (~known.known).sum()
+    assert by_group.cutoff_.result.n_unknown == (~known.is_known).sum()
     apart, others = split_at_random(rest.scores, known)
     assert apart[1].shape[0] + others[1].shape[0] == rest.n_samples
 
@@ -265,16 +394,16 @@ def test_sparse_truth_is_that_of_dense_truth(seed):
     values[0, 0] = nan
     given = sparse.csr_array(values)
     dense = align_truth(values, h)
-    thin = align_truth(given, h, as_sparse=True)
-    assert sparse.issparse(thin.held)
-    for name in ("held", "unknown", "open"):
+    listed = align(sparse.csr_array(np.ones(values.shape)), h, name="scores")
+    thin = align_truth(given, h, listed)
+    assert sparse.issparse(thin.positive)
+    for name in ("positive", "unknown", "not_annotated"):
         assert np.array_equal(getattr(thin, name).toarray(), getattr(dense, name))
     assert np.array_equal(thin.n_unknown, dense.n_unknown)
-    np.testing.assert_array_equal(thin.sets().as_given().toarray(), values)
     rows = rng.permutation(15)[:6]
     for k in range(h.n_labels):
         assert np.array_equal(curve_weights(thin, h, k), curve_weights(dense, h, k))
-        some = zip(truth_columns(thin[rows], k), truth_columns(dense[rows], k), strict=True)
+        some = zip(thin[rows].column(k), dense[rows].column(k), strict=True)
         assert all(np.array_equal(a, b) for a, b in some)
     bad = values.copy()
     bad[0] = nan
@@ -284,9 +413,9 @@ def test_sparse_truth_is_that_of_dense_truth(seed):
     if roots:
         bad[0, roots[0]] = 0.0
         found = []
-        for as_sparse in (False, True):
+        for scores in (None, listed):
             with pytest.raises(DataError, match="contradicts the hierarchy 1 time") as caught:
-                align_truth(bad, h, as_sparse=as_sparse)
+                align_truth(bad, h, scores)
             found.append(str(caught.value))
         assert found[0] == found[1]
 
@@ -310,11 +439,11 @@ def test_listed_scores_with_unknown_truth(parts):
     assert np.abs(lpr[1] - lpr[0]).mean() < 0.4 * np.abs(lpr[2] - lpr[0]).mean()
     model.calibrate(thin[1], hidden, precision=0.7)
     called = model.predict(thin[1]).toarray()
-    known = align_truth(hidden, rest.hierarchy).judged(rest.hierarchy)
-    assert model.cutoff_.n_calls == (called & known.known).sum()
+    known = align_truth(hidden, rest.hierarchy).evaluated(rest.hierarchy)
+    assert model.cutoff_.n_calls == (called & known.is_known).sum()
     assert model.cutoff_.result.n_unknown_calls == (called & known.unknown).sum() > 0
     score = model.predict_proba(thin[1]).toarray()
-    expected = au_prc_score(known.held[known.known], score[known.known])
+    expected = au_prc_score(known.positive[known.is_known], score[known.is_known])
     assert model.score(thin[1], hidden) == pytest.approx(expected)
 
 
@@ -335,7 +464,7 @@ def violations(rng, spoil, runs=80, n=300, target=0.8):
         known = spoil(rng, score, truth)
         plan = draw(rng, 600)
         profile = LevelProfile.of(list_instances(*plan))
-        given = PartialTruth(truth & known, ~known, ~known)
+        given = Truth(truth & known, ~known, ~known)
         cutoff = choose_cutoff(list_instances(score, given), precision=target, confidence=0.9,
                                profile=profile, unreachable="nothing")  # fmt: skip
         new_score, new_truth = draw(rng, 3000)
@@ -471,14 +600,16 @@ def test_judged_pairs_match_a_walk_over_all_pairs(seed):
     _, values = random_truth(rng, h, 60, 0.4)
     known = align_truth(values, h)
     for share in (0.0, 0.4, 1.0):
-        found = known.judged(h, share=share)
+        found = known.evaluated(h, share=share)
         is_open = np.isnan(values)
-        np.testing.assert_array_equal(found.held, ~is_open & (values == 1))
-        np.testing.assert_array_equal(found.implied, is_open & known.held)
-        implied = is_open & known.known & ~known.held
-        assert not (found.known & is_open & ~implied).any()
-        assert (found.known & implied).sum() == pytest.approx(share * implied.sum(), abs=25)
-        thin = PartialTruth(*(sparse.csr_array(x) for x in (known.held, known.unknown, known.open)))
-        for name in ("held", "unknown", "implied"):
-            same = getattr(thin.judged(h, share=share), name).toarray()
+        np.testing.assert_array_equal(found.positive, ~is_open & (values == 1))
+        np.testing.assert_array_equal(found.implied, is_open & known.positive)
+        implied = is_open & known.is_known & ~known.positive
+        assert not (found.is_known & is_open & ~implied).any()
+        assert (found.is_known & implied).sum() == pytest.approx(share * implied.sum(), abs=25)
+        thin = Truth(
+            *(sparse.csr_array(x) for x in (known.positive, known.unknown, known.not_annotated))
+        )
+        for name in ("positive", "unknown", "implied"):
+            same = getattr(thin.evaluated(h, share=share), name).toarray()
             np.testing.assert_array_equal(same, getattr(found, name))
