@@ -30,7 +30,7 @@ from hierlpr.cutoff.set_values import likely_paths
 from hierlpr.data.tables import Table
 from hierlpr.io.predictions import read_known_names, read_predictions
 from hierlpr.model.prediction import name_samples
-from hierlpr.plots.names import name_by_threshold
+from hierlpr.report.names import name_by_threshold
 
 HERE = Path(__file__).resolve().parent
 COLUMNS = ["set", "rule", "runs", "wrong", "wrong_se", "recall", "mean_rank", "species", "within"]

@@ -23,12 +23,13 @@ from hierlpr.cutoff.guarantee import (
     LevelPair,
     Promise,
     certified_level,
+    certified_levels,
     is_precise,
     log_wealth,
     pass_tests,
     plan_tests,
 )
-from hierlpr.cutoff.instances import list_instances, random_order, sort_by_sample
+from hierlpr.cutoff.instances import Shuffle, list_instances, random_order, sort_by_sample
 
 
 def draw(n_samples, rng, *, n_labels=3, shift=0.0):
@@ -180,6 +181,29 @@ def test_no_pair_is_certified_too_often(limit):
             shuffle = random_order(list_instances(score, truth))
             bad += is_precise(pair, calls, hits, shuffle, Promise(0.2, 0.2), None)
         assert bad <= too_many(runs, 0.2)
+
+
+def test_an_order_that_may_not_be_random_does_not_certify_alone():
+    """The bets win by a lucky beginning of the order, and lose nothing after that."""
+    hits = np.repeat([2, 0], [45, 15])  # the correct samples first, 75 % of all calls
+    calls, order = np.full(60, 2), np.arange(60)
+    test = (LevelPair(0.5, 2, 0.7), calls, hits)
+    assert is_precise(*test, Shuffle(order, True), Promise(0.2, 0.2))
+    assert not is_precise(*test, Shuffle(order, False), Promise(0.2, 0.2))
+
+
+def test_the_two_sequences_of_a_group_share_its_error(monkeypatch):
+    spent = []
+
+    def record(instances, sequence, promise, *options):
+        spent.append(promise.delta)
+        return []
+
+    monkeypatch.setattr("hierlpr.cutoff.guarantee.pass_tests", record)
+    instances = list_instances(*draw(200, 0))
+    certified_levels(instances, LevelProfile.of(instances), 3, Promise(0.2, 0.1))
+    assert len(spent) == 2
+    assert sum(spent) == pytest.approx(0.1)
 
 
 def test_certified_precision_is_above_the_target_and_costs_calls():

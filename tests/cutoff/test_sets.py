@@ -25,7 +25,13 @@ from hierlpr.cutoff import set_values as v
 from hierlpr.cutoff import sets as s
 from hierlpr.cutoff.instances import one_per_cluster
 from hierlpr.cutoff.set_values import by_cost, least_chance, likely_paths, path_values
-from hierlpr.cutoff.sets import choose_path_rule, path_sets, set_level, trusted_entries
+from hierlpr.cutoff.sets import (
+    choose_path_rule,
+    order_place,
+    path_sets,
+    set_level,
+    trusted_entries,
+)
 from hierlpr.joint import end_posterior
 
 
@@ -367,3 +373,9 @@ def test_sets_of_patients_keep_their_promise(confidence):
         assert np.mean(errors) <= 0.1 + 3 * np.std(errors) / math.sqrt(300)
     else:
         assert np.mean(np.array(errors) > 0.1) <= 0.1 + 3 * math.sqrt(0.09 / 300)
+
+
+def test_wilks_number_of_samples():
+    """59 samples bound a 95 % quantile with 95 % confidence, and 58 do not."""
+    assert order_place(59, 0.05, 0.95) == 59
+    assert order_place(58, 0.05, 0.95) is None

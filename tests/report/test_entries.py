@@ -11,9 +11,9 @@ from hierlpr.cutoff.decisions import reason_codes
 from hierlpr.cutoff.sets import SET_WORDS
 from hierlpr.data.tables import Table
 from hierlpr.model.prediction import name_samples
-from hierlpr.plots.names import NamedSamples, compare_ranks
 from hierlpr.report import write_report
 from hierlpr.report.entries import choose_samples, sample_entries
+from hierlpr.report.names import NamedSamples, compare_ranks
 from hierlpr.report.report_page import _data, gather, render
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from hierlpr.metrics.hits import HitCurve
+from hierlpr.model.model_output import apply_model
+from hierlpr.model.summary import CalibrationCurve, Counts, MethodCurve, summarize
 from hierlpr.plots.drawing import (
     PALETTE,
     Colors,
@@ -19,8 +21,6 @@ from hierlpr.plots.drawing import (
     percent_axis,
     thin,
 )
-from hierlpr.plots.model_output import apply_model
-from hierlpr.plots.summary import CalibrationCurve, Counts, MethodCurve, summarize
 
 if TYPE_CHECKING:
     from hierlpr.model import HierLPR

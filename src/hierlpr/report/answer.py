@@ -13,7 +13,7 @@ from hierlpr.cutoff.decisions import decide
 from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.data.tables import Table
 from hierlpr.model.prediction import difference_note
-from hierlpr.plots.summary import Counts, Summary, share_interval
+from hierlpr.model.summary import Counts, Summary, share_interval
 from hierlpr.report.entries import Names
 
 UNKNOWN = "\N{EN DASH}"
@@ -58,7 +58,7 @@ class Answer:
     warnings : tuple of str
         What a reader must know before trusting the numbers.
     precision_range, recall_range : (low, high), optional
-        95 % confidence intervals that count samples (`plots.summary.share_interval`).
+        95 % confidence intervals that count samples (`model.summary.share_interval`).
     expected : float, optional
         Mean block score of the calls: the precision that the model itself expects.
     """

@@ -16,18 +16,18 @@ from hierlpr.cutoff.set_values import likely_paths
 from hierlpr.data.tables import Table, dense
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.model import HierLPR, prediction
-from hierlpr.plots.model_output import ModelOutput
-from hierlpr.plots.names import (
+from hierlpr.model.model_output import ModelOutput
+from hierlpr.model.summary import Counts
+from hierlpr.plots.names import NamesDisplay
+from hierlpr.ranking.order import rank
+from hierlpr.report.names import (
     NamedSamples,
-    NamesDisplay,
     RankRow,
     compare_ranks,
     name_by_threshold,
     promise_of,
     usual_threshold,
 )
-from hierlpr.plots.summary import Counts
-from hierlpr.ranking.order import rank
 
 CURVE_POINTS = 25
 MOST_CURVES = 6_000  # with more labels, only the best supported ones get a drawing

@@ -17,6 +17,8 @@ from hierlpr.cutoff.decisions import REASONS, parts_of
 from hierlpr.cutoff.sets import SET_WORDS
 from hierlpr.exceptions import HierlprWarning
 from hierlpr.model import HierLPR
+from hierlpr.model.model_output import apply_model
+from hierlpr.model.summary import Summary, summarize
 from hierlpr.plots.displays import (
     CalibrationDisplay,
     CutoffPoint,
@@ -25,8 +27,6 @@ from hierlpr.plots.displays import (
     RecallDisplay,
 )
 from hierlpr.plots.drawing import line_style, percent_axis
-from hierlpr.plots.model_output import apply_model
-from hierlpr.plots.summary import Summary, summarize
 from hierlpr.report.answer import Answer, answer_of, percent, seen_warnings
 from hierlpr.report.entries import (
     Names,

@@ -4,15 +4,15 @@ import math
 
 import numpy as np
 import pytest
-from reference_curves import measured
 from scipy import sparse
 
 from hierlpr import Hierarchy, HierLPR
 from hierlpr.baselines import propagate_max
 from hierlpr.lpr import own_lpr
 from hierlpr.metrics.cafa import propagate_max_sparse
-from hierlpr.plots.model_output import apply_model, known_instances
-from hierlpr.plots.summary import calibration_curve, share_interval, summarize
+from hierlpr.model.model_output import apply_model, known_instances
+from hierlpr.model.summary import calibration_curve, share_interval, summarize
+from reference_curves import measured
 
 EDGES = {
     "tree": [(0, 1), (0, 2), (1, 3), (1, 4), (2, 5), (5, 6)],

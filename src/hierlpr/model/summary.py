@@ -16,7 +16,7 @@ from hierlpr.data.tables import sum_by_label
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.metrics.cafa import propagate_max_sparse
 from hierlpr.metrics.hits import HitCurve
-from hierlpr.plots.model_output import (
+from hierlpr.model.model_output import (
     KnownInstances,
     ModelOutput,
     both,
