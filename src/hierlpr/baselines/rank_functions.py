@@ -132,14 +132,14 @@ def top_down(
 
 def propagate_max(scores: Any, hierarchy: Hierarchy) -> Float:
     """Return scores raised to that of the highest descendant."""
-    raised = np.array(align_dense(scores, hierarchy, name="scores")[1], order="C")
+    raised = np.array(dense(align(scores, hierarchy, name="scores").values), order="C")
     max_up(raised, hierarchy.order, hierarchy.parent_ptr, hierarchy.parent_idx)
     return raised
 
 
 def propagate_min(scores: Any, hierarchy: Hierarchy) -> Float:
     """Return scores lowered to that of the lowest ancestor."""
-    values = align_dense(scores, hierarchy, name="scores")[1]
+    values = dense(align(scores, hierarchy, name="scores").values)
     numbered = np.ascontiguousarray(values[:, hierarchy.order])
     min_down(numbered, hierarchy.parent_ptr, hierarchy.parent_idx)
     return numbered[:, hierarchy.position]
