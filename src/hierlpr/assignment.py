@@ -33,7 +33,7 @@ from hierlpr.io.predictions import (
 )
 from hierlpr.io.table_output import output_ending, write_table
 from hierlpr.model import HierLPR, load_model, prediction
-from hierlpr.plots import names
+from hierlpr.report import names
 
 BATCH = 1 << 17  # samples named at a time
 MOST_REPORTED = 20_000  # samples of a report on new predictions
