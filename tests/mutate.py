@@ -115,7 +115,7 @@ MUTATIONS = [
         "cutoff/choose.py",
         "implied_share(planning[1], hierarchy, planning[2])",
         "implied_share(truth, hierarchy, weight)",
-        "cutoff/test_choose.py",
+        "model/test_training.py",
     ),
     Mutation(
         "old base rates after adapt",

@@ -1,5 +1,7 @@
 """Hierarchies and truth as people hold them: files, dicts, graphs, lists, sets, paths, frames."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -18,8 +20,10 @@ from hierlpr import (
     consistent_scores,
     discover,
     rank,
+    simulate,
 )
 from hierlpr._utils.checks import nearest
+from hierlpr.cutoff import choose
 from hierlpr.exceptions import DataError, HierarchyError
 from hierlpr.io import as_hierarchy
 
@@ -237,3 +241,49 @@ def test_samples_without_any_label_are_samples(case):
     assert model.lpr_.report.positives.tolist() == truth.sum(axis=0).tolist()
     with pytest.raises(DataError, match="scores have 120 samples, truth 3"):
         model.calibrate(scores, [[], [], []], fdr=0.1)
+
+
+# -- truth of other samples ----------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore::hierlpr.HierlprWarning")
+def test_a_certificate_never_takes_the_share_of_implied_negatives_from_its_own_truth(
+    case, monkeypatch
+):
+    """It would let the truth decide which instances count."""
+    scores, truth, _ = case
+    partial = np.where(np.random.default_rng(1).random(truth.shape) < 0.4, np.nan, truth)
+    model = HierLPR(TREE, joint=False, propagate_truth=True).fit(scores, partial)
+    profile, unknown = model.profile_, {}
+    for share in (0.0, 1.0):  # of other samples: only the certificate may use it
+        for confidence in (0.5, None):
+            model.profile_ = replace(profile, implied_share=share)
+            model.calibrate(scores + 0.1, partial, precision=0.7, confidence=confidence)
+            unknown[share, confidence] = model.cutoff_.result.n_unknown
+    assert unknown[0.0, 0.5] > unknown[1.0, 0.5]
+    assert unknown[0.0, None] == unknown[1.0, None]
+    rows = []
+
+    def share_of(part, *others):
+        rows.append(part.shape[0])
+        return 0.0
+
+    monkeypatch.setattr(choose, "implied_share", share_of)
+    model.calibrate(scores + 0.1, partial, precision=0.7, confidence=0.5, groups="depth")
+    assert rows == [40]  # the third that is split off
+    assert model.cutoff_.result.n_samples == 80
+
+
+def test_an_adapted_model_expects_the_new_prevalence_where_scores_are_missing():
+    train, pool = simulate.train_test(1, n_train=6000, n_test=6000, rng=0)
+    model = HierLPR(train.hierarchy, joint=False, missing_scores="allow")
+    model.fit(train.scores, train.truth)
+    label = int(np.argmin(train.truth.mean(axis=0)))
+    has_label = pool.truth[:, label]
+    drawn = np.concatenate([np.flatnonzero(has_label)] * 3 + [np.flatnonzero(~has_label)])
+    adapted = model.adapt(pool.scores[drawn])
+    nothing = np.full((1, len(model.classes_)), np.nan)
+    before, after = (x.transform(nothing)[0, label] for x in (model, adapted))
+    assert before == pytest.approx(train.truth[:, label].mean(), rel=0.05)
+    assert after == pytest.approx(pool.truth[drawn, label].mean(), rel=0.3)
+    assert after > 1.5 * before
