@@ -17,6 +17,7 @@ from hierlpr.metrics.hits import (
     check_status,
     f_of,
     hit_sums,
+    match_columns,
     precision_recall_curve,
     ratio,
 )
@@ -131,7 +132,7 @@ def label_au_prc_scores(truth: Any, scores: Any, *, sample_weight: Any = None) -
     >>> label_au_prc_scores([[1, 0], [0, 0]], [[0.9, 0.5], [0.1, 0.2]])
     array([ 1., nan])
     """
-    (status, known), values = check_known(truth), check_real_array(scores, name="scores")
+    (status, known), values = check_known(truth), _numbers(truth, scores, "scores")
     if status.ndim != 2 or status.shape != values.shape:
         raise DataError(
             f"truth and scores must be matrices of one shape, got {status.shape}, {values.shape}."
@@ -244,11 +245,15 @@ def brier_error(truth: Any, probabilities: Any, *, sample_weight: Any = None) ->
     return float(np.average((p - status) ** 2, weights=weight))
 
 
+def _numbers(truth: Any, values: Any, name: str) -> Float:
+    return check_real_array(match_columns(truth, values, name), name=name)
+
+
 def _paired(
     truth: Any, values: Any, name: str, sample_weight: Any
 ) -> tuple[Float, Float, Float | None]:
     """Return status, values and weights (or None) of the known instances of positive weight."""
-    (status, known), p = check_known(truth), check_real_array(values, name=name)
+    (status, known), p = check_known(truth), _numbers(truth, values, name)
     if status.shape != p.shape:
         raise DataError(f"{name} has shape {p.shape}, truth {status.shape}; they must agree.")
     weight = by_instance(sample_weight, status)
@@ -269,7 +274,7 @@ def _counts(
 ) -> tuple[Float, Float, Float, Float | None]:
     """Return hits, calls and positives of what is averaged over, and the weights for the mean."""
     check_choice(average, get_args(Average), name="average")
-    (status, known), called = check_known(truth), check_status(calls)
+    (status, known), called = check_known(truth), check_status(match_columns(truth, calls, "calls"))
     if status.shape != called.shape:
         raise DataError(f"calls has shape {called.shape}, truth {status.shape}; they must agree.")
     if known is not None:

@@ -13,7 +13,9 @@ from hierlpr._utils.checks import (
     check_real_array,
     check_sample_weight,
     is_sparse,
+    quote_names,
 )
+from hierlpr.data.frames import as_frame
 from hierlpr.exceptions import DataError
 
 Float = NDArray[np.float64]
@@ -247,7 +249,7 @@ def hit_curve(truth: Any, scores: Any = None, *, sample_weight: Any = None) -> t
                 "Hint: give the scores too, or index it by a ranking: truth[r.sample, r.label]."
             )
         return _corners(called, own)
-    values = check_real_array(scores, name="scores")
+    values = check_real_array(match_columns(truth, scores, "scores"), name="scores")
     if values.shape != status.shape:
         raise DataError(f"scores has shape {values.shape}, truth {status.shape}; they must agree.")
     if np.isnan(values).any():
@@ -402,6 +404,21 @@ def by_instance(sample_weight: Any, status: NDArray[np.bool_]) -> Float | None:
     if weight is None:
         return None
     return np.broadcast_to(weight.reshape(-1, *[1] * (status.ndim - 1)), status.shape)
+
+
+def match_columns(truth: Any, values: Any, name: str) -> Any:
+    """Return a data frame with its columns in the order of those of the truth."""
+    frames = [None if is_sparse(x) else as_frame(x, name) for x in (truth, values)]
+    if frames[0] is None or frames[1] is None or frames[0].columns == frames[1].columns:
+        return values
+    wanted, present = frames[0].columns, frames[1].columns
+    if set(wanted) != set(present):
+        odd = sorted(set(wanted) ^ set(present), key=str)
+        raise DataError(
+            f"{name} and truth must have the same columns; only one has {quote_names(odd)}.\n"
+            "Hint: choose the same labels of both."
+        )
+    return frames[1].select(wanted).to_native()
 
 
 def check_known(truth: Any) -> tuple[NDArray[np.bool_], NDArray[np.bool_] | None]:
