@@ -71,12 +71,13 @@ def test_equal_models_give_equal_files(path, tmp_path):
 def test_models_of_every_kind_come_back(case, tmp_path):
     _, scores, cal = case
     target = tmp_path / "m.hlpr"
-    alone = HierLPR(lpr=make_estimator("probability", trust=3)).fit(cal.scores, cal.truth)
-    alone.save(target)
-    again = load_model(target)
-    assert again.hierarchy is None
-    assert again.lpr == alone.lpr
-    np.testing.assert_array_equal(again.predict(scores), alone.predict(scores))
+    for lpr in (make_estimator("local-quadratic"), make_estimator("probability", trust=3)):
+        alone = HierLPR(lpr=lpr).fit(cal.scores, cal.truth)
+        alone.save(target)
+        again = load_model(target)
+        assert again.hierarchy is None
+        assert again.lpr == alone.lpr
+        np.testing.assert_array_equal(again.predict(scores), alone.predict(scores))
     grouped = HierLPR(cal.hierarchy).fit(cal.scores[:300], cal.truth[:300])
     for goal in ({"precision": [0.7, 0.9999], "confidence": 0.9}, {"fdr": 0.3, "groups": "depth"}):
         grouped.calibrate(cal.scores[300:], cal.truth[300:], **goal)
@@ -217,6 +218,7 @@ def replace_array(name, change):
         (lambda m, a: m["fitted"]["sets_"]["SetRule"].update(one_path=2), "one_path is not a bool"),
         (skip_checks, "_is_checked is not a bool"),
         (lambda m, a: m["params"].update(lpr="os.system"), "lpr .method. must be one of"),
+        (lambda m, a: m["params"].update(lpr={"Popen": {}}), "Popen"),
     ],
 )
 def test_forged_content_is_checked(path, change, message):

@@ -14,6 +14,7 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,9 +36,8 @@ from hierlpr.joint import USES, JointModel, LabelPrior, Tempering
 from hierlpr.lpr import ImpliedLPR, LabelReport, LPRCurves, LPRModel, SharedCurves
 from hierlpr.lpr.comparison import SampleSummary
 from hierlpr.lpr.diagnostics import ScoreBins
-from hierlpr.lpr.estimators import Auto, Isotonic, Probability
+from hierlpr.lpr.estimators import ESTIMATORS
 from hierlpr.model.training import check_params
-from hierlpr.research.estimators import LocalQuadratic
 
 if TYPE_CHECKING:
     from hierlpr.model.classifier import HierarchicalClassifier
@@ -48,13 +48,13 @@ HINT = "Hint: give a file that `hierlpr fit --out` or model.save wrote, or save 
 Arrays = dict[str, NDArray[Any]]
 
 PARAMS = ("lpr", "joint", "propagate_truth", "missing_scores")
-# The dataclasses that parameters and fitted attributes consist of, by their names in a file.
+# The dataclasses that fitted attributes consist of, by their names in a file.
 CLASSES: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
         LPRModel, LPRCurves, LabelReport, ScoreBins, SharedCurves, ImpliedLPR, JointModel,
         LabelPrior, Tempering, LevelProfile, SampleKeys, SampleSummary, Cutoff, Goal, Result,
-        SetRule, Auto, Isotonic, LocalQuadratic, Probability,
+        SetRule,
     )
 }  # fmt: skip
 # Classes inside estimators that neither skops nor `all_estimators` lists.
@@ -308,7 +308,15 @@ def _unpack(packed: Any, arrays: Arrays, hierarchy: Hierarchy) -> Any:
         return tuple(_unpack(x, arrays, hierarchy) for x in content)
     if kind == "dict":
         return {k: _unpack(v, arrays, hierarchy) for k, v in content.items()}
-    return CLASSES[kind](**_unpack_fields(CLASSES[kind], content, arrays, hierarchy))
+    made = _class_of(kind)
+    return made(**_unpack_fields(made, content, arrays, hierarchy))
+
+
+def _class_of(name: str) -> Any:
+    """Return the class with a name that files may hold: a listed one, or an LPR estimator."""
+    modules = {estimator: module for module, estimator in ESTIMATORS.values()}
+    # Some estimators are in later layers, so they are imported only for the files that have them.
+    return getattr(import_module(modules[name]), name) if name in modules else CLASSES[name]
 
 
 def _unpack_fields(
