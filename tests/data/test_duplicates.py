@@ -1,5 +1,6 @@
 """Samples that were used before or are copies are found; equal scores by chance are not."""
 
+import copy
 import warnings
 
 import numpy as np
@@ -302,3 +303,44 @@ def test_changed_labels_forget_the_samples(drawn, tmp_path):
     assert model.sets_ is None
     model.save(tmp_path / "m.hlpr")
     assert load_model(tmp_path / "m.hlpr").keys_ == {}
+
+
+def named_model():
+    """A fitted model whose samples have names, the fitted scores and truth."""
+    fit, _ = simulate.train_test(1, n_train=300, n_test=5, rng=2)
+    labels = list(fit.hierarchy.labels)
+    scores = pd.DataFrame(fit.scores, columns=labels, index=[f"p{i}" for i in range(300)])
+    truth = pd.DataFrame(fit.truth, columns=labels, index=scores.index)
+    return HierLPR(fit.hierarchy).fit(scores, truth), scores, truth
+
+
+def test_samples_of_the_fit_are_noticed_by_name(tmp_path):
+    """Scores of another run of the classifier differ slightly, so that no row is the same."""
+    model, scores, truth = named_model()
+    model.save(tmp_path / "m.hlpr")
+    again = scores + np.random.default_rng(0).normal(scale=0.3, size=scores.shape)
+    for fitted in (model, load_model(tmp_path / "m.hlpr")):
+        with pytest.warns(HierlprWarning, match=r"300 of 300 calibration samples .* names"):
+            fitted.calibrate(again, truth, precision=0.8)
+        assert "names" in str(fitted.cutoff_)
+    others = [again.set_axis([f"q{i}" for i in range(300)]), again.reset_index(drop=True)]
+    for data in others:  # other names, or none
+        model.calibrate(data, truth.set_axis(data.index), precision=0.8)
+    part = again.set_axis(["p7", *others[0].index[1:]])
+    with pytest.warns(HierlprWarning, match=r"1 of 300 calibration samples .* names"):
+        model.calibrate(part, truth.set_axis(part.index), precision=0.8)
+
+
+def test_changed_labels_do_not_forget_the_samples_of_the_fit():
+    model, scores, truth = named_model()
+    last = scores.columns[-1]
+    unnamed = scores.to_numpy(), truth.to_numpy()
+    added = (x[[last]].set_axis(["new"], axis=1) for x in (scores, truth))
+    grown = copy.deepcopy(model).add_labels([("A", "new")], *added)
+    more = [np.column_stack([x, x[:, -1]]) for x in unnamed]
+    with pytest.warns(HierlprWarning, match="300 of 300 calibration samples were also fitted on"):
+        grown.calibrate(*more, precision=0.8)
+    fewer = copy.deepcopy(model).remove_labels([last])
+    rest = [x.drop(columns=last) for x in (scores, truth)]
+    with pytest.warns(HierlprWarning, match=r"300 of 300 calibration samples .* names"):
+        fewer.calibrate(*rest, precision=0.8)

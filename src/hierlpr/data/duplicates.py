@@ -13,6 +13,7 @@ therefore compared with what independent samples can show, whatever their distri
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any, Self
@@ -76,6 +77,8 @@ class SampleKeys:
     key: Keys  # of a large set, the smallest hashes
     count: NDArray[np.uint32]
     n_samples: int  # all samples
+    n_labels: int = 0  # the hashes are of the scores of this many labels, the first ones
+    name: Keys | None = None  # sorted hashes of the names of the samples, if they have any
 
     @classmethod
     def of(cls, keys: Keys) -> Self:
@@ -84,14 +87,34 @@ class SampleKeys:
         return cls(key[:MAX_KEYS], count[:MAX_KEYS].astype(np.uint32), keys.size)
 
     @classmethod
-    def of_rows(cls, values: Any) -> Self:
-        """Summarize the rows of a matrix, dense or CSR, after rounding."""
+    def of_rows(cls, values: Any, samples: Sequence[str] | None = None) -> Self:
+        """Summarize the rows of a matrix, dense or CSR, after rounding, and their names."""
         n_bits = 10 if values.shape[1] > 3 else 16
-        if not is_sparse(values):
-            return cls.of(row_keys(_round(values, n_bits)))
-        matrix = values.tocsr(copy=True)
-        matrix.data = _round(matrix.data, n_bits)
-        return cls.of(row_keys(matrix))
+        if is_sparse(values):
+            rounded = values.tocsr(copy=True)
+            rounded.data = _round(rounded.data, n_bits)
+        else:
+            rounded = _round(values, n_bits)
+        name = None if samples is None else np.unique(_text_keys(samples))[:MAX_KEYS]
+        return replace(cls.of(row_keys(rounded)), n_labels=int(values.shape[1]), name=name)
+
+    def like(self, values: Any) -> SampleKeys:
+        """Summarize the rows of another matrix by the labels that these hashes are of."""
+        return self.of_rows(values[:, : self.n_labels])
+
+    def with_labels(self, labels: Sequence[str], former: Sequence[str]) -> SampleKeys:
+        """Keep the hashes for a model with other labels: of rows only if theirs are the first."""
+        if tuple(labels[: self.n_labels]) == tuple(former[: self.n_labels]):
+            return self
+        return replace(self, key=self.key[:0], count=self.count[:0], n_labels=0)
+
+    def same_names(self, other: SampleKeys) -> tuple[int, int]:
+        """Count the names that also occur in `other`, and those that were compared."""
+        if self.name is None or other.name is None:
+            return 0, 0
+        last = min(x[-1] if x.size == MAX_KEYS else ~np.uint64(0) for x in (self.name, other.name))
+        compared = self.name[self.name <= last]
+        return int(np.isin(compared, other.name, assume_unique=True).sum()), compared.size
 
     def comparable(self, other: SampleKeys) -> tuple[SampleKeys, SampleKeys]:
         """Return both up to the last hash that both kept."""
@@ -132,7 +155,7 @@ def overlap_note(samples: SampleKeys, known: SampleKeys | None) -> str:
     other, so the share of known samples that have a twin is the reference. Samples of few kinds are
     the known ones if every kind occurs as often as there.
     """
-    if known is None:
+    if known is None or known.key.size == 0:
         return ""
     n, parts = samples.n_samples, ((samples.key, known.key), (samples.count, known.count))
     is_same = n == known.n_samples and all(np.array_equal(*part) for part in parts)
@@ -214,8 +237,15 @@ def leakage_warnings(
             f"{overlap} calibration samples were also fitted on (their {what} are the same): the "
             "numbers look better than they are, and no promise holds. Calibrate on other samples."
         )
+    elif fit_keys is not None and (names := keys.same_names(fit_keys))[0]:
+        found.append(
+            f"{names[0]:,} of {names[1]:,} calibration samples have the names of samples that were "
+            "fitted on: if they are the same samples, the numbers look better than they are, and "
+            "no promise holds. Calibrate on other samples."
+        )
     # Samples in both parts are not called copies as well.
-    if copies := copies_note(keys, None if overlap else fit_keys):
+    has_rows = fit_keys is not None and fit_keys.key.size > 0
+    if copies := copies_note(keys, fit_keys if has_rows and not overlap else None):
         copied = f"copies of each other: {copies} (their {what} are the same)"
     elif not overlap and values is not None and has_near_copies(values):
         copied = f"nearly copies of each other: most rows of {what} differ by noise only"
@@ -234,6 +264,9 @@ def feature_keys(x: Any) -> Keys:
     values = x if isinstance(x, list | tuple) else np.asarray(x)
     if isinstance(values, np.ndarray) and values.dtype.kind in "biuf" and values.ndim > 1:
         return row_keys(values.reshape(len(values), -1))
-    rows = (repr(row.tolist() if isinstance(row, np.ndarray) else row) for row in values)
-    digests = (blake2b(row.encode(errors="replace"), digest_size=8).digest() for row in rows)
+    return _text_keys(repr(row.tolist() if isinstance(row, np.ndarray) else row) for row in values)
+
+
+def _text_keys(texts: Iterable[str]) -> Keys:
+    digests = (blake2b(text.encode(errors="replace"), digest_size=8).digest() for text in texts)
     return np.frombuffer(b"".join(digests), dtype=np.uint64)

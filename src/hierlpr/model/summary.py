@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hierlpr._utils.checks import Matrix
 from hierlpr.baselines import propagate_max
-from hierlpr.data.duplicates import SampleKeys, overlap_note
+from hierlpr.data.duplicates import overlap_note
 from hierlpr.data.tables import sum_by_label
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.metrics.cafa import propagate_max_sparse
@@ -263,8 +263,8 @@ class Counts:
     @cached_property
     def seen(self) -> dict[str, str]:
         """How many samples were used for "fit", "cutoff" and "sets", if more than by chance."""
-        keys, known = SampleKeys.of_rows(self.output.scores), self.output.model.keys_
-        return {name: note for name, x in known.items() if (note := overlap_note(keys, x))}
+        used, scores = self.output.model.keys_, self.output.scores
+        return {name: note for name, x in used.items() if (note := overlap_note(x.like(scores), x))}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

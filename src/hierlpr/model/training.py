@@ -95,7 +95,7 @@ def fit_aligned(
         part, known, own = _draw(limit, table, truth, weight)
         rates = own_lpr(lpr, part.values, n_jobs=model.n_jobs)
         model.path_weight_ = learn_depth_weights(rates, known, lpr.report.base_rate, hierarchy, own)
-    model.keys_ = {"fit": SampleKeys.of_rows(table.values)}
+    model.keys_ = {"fit": SampleKeys.of_rows(table.values, table.samples)}
     model.sample_summary_ = SampleSummary.of(lpr, table.values, hierarchy, weight)
     model.profile_ = _fit_profile(model, table, truth, weight)
 
@@ -231,8 +231,10 @@ def refuse_unknown_samples(truth: Truth) -> None:
 
 def check_leakage(table: Table, fit_keys: SampleKeys | None) -> tuple[SampleKeys, list[str]]:
     """Return the keys of calibration samples; warn if they are not new or not independent."""
-    keys = SampleKeys.of_rows(table.values)
-    caveats = leakage_warnings(keys, fit_keys, values=table.values)
+    keys = same = SampleKeys.of_rows(table.values, table.samples)
+    if fit_keys is not None and 0 < fit_keys.n_labels < keys.n_labels:
+        same = replace(fit_keys.like(table.values), name=keys.name)
+    caveats = leakage_warnings(same, fit_keys, values=table.values)
     for note in caveats:
         warnings.warn(note, HierlprWarning, stacklevel=3)
     return keys, caveats
@@ -297,8 +299,10 @@ def _set_labels(model: HierLPR, hierarchy: Hierarchy, lpr: LPRModel) -> None:
         message = f"The labels have changed, so {' and '.join(lost)}. Calibrate again."
         warnings.warn(message, HierlprWarning, stacklevel=4)
     forget_cutoff(model)
-    model.keys_, model.path_weight_, model.sample_summary_ = {}, None, None
+    model.path_weight_, model.sample_summary_ = None, None
     former, model.lpr_ = model.hierarchy_, lpr
+    left = {k: x.with_labels(hierarchy.labels, former.labels) for k, x in model.keys_.items()}
+    model.keys_ = {k: x for k, x in left.items() if x.key.size or x.name is not None}
     prevalence = lpr.report.base_rate
     if model.implied_ is not None:
         place = [former.index(x) if x in former else former.n_labels for x in hierarchy.labels]
