@@ -6,6 +6,7 @@ from hierlpr._utils import loader
 
 if TYPE_CHECKING:
     from hierlpr import baselines, metrics, plots, simulate
+    from hierlpr.audit import Audit, load_audit
     from hierlpr.discovery import Discoveries, discover
     from hierlpr.exceptions import HierlprError, HierlprWarning
     from hierlpr.hierarchy import Hierarchy
@@ -20,6 +21,7 @@ __version__ = "0.2.0"
 # Public names and their homes. Loading them on first use keeps `import hierlpr` light: the
 # compiler, scikit-learn, Arrow and plotting are imported only by those who use them.
 _HOMES = {
+    "Audit": "audit",
     "Discoveries": "discovery",
     "HierLPR": "model",
     "HierarchicalClassifier": "model",
@@ -32,6 +34,7 @@ _HOMES = {
     "consistent_scores": "ranking",
     "discover": "discovery",
     "fit_lpr": "lpr",
+    "load_audit": "audit",
     "load_model": "model",
     "metrics": "metrics",
     "paper": "research.paper",
@@ -42,6 +45,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Audit",
     "Discoveries",
     "HierLPR",
     "HierarchicalClassifier",
@@ -55,6 +59,7 @@ __all__ = [
     "consistent_scores",
     "discover",
     "fit_lpr",
+    "load_audit",
     "load_model",
     "metrics",
     "paper",

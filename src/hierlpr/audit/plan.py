@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +42,7 @@ class Listed(NamedTuple):
     needed: NDArray[np.int32]
     n_units: int
 
-    def take(self, rows: NDArray[np.bool_]) -> Listed:
+    def take(self, rows: NDArray[Any]) -> Listed:
         """Keep some instances."""
         return Listed(self.unit[rows], self.score[rows], self.needed[rows], self.n_units)
 

@@ -373,6 +373,8 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         """The labels, one per column of `predict`."""
         return np.array(self.hierarchy_.labels, dtype=object)
 
+    audit = prediction.audit
+
     def check(self, X: Any) -> Drift:
         """Compare new scores with those of the fit, per label and as text."""
         return prediction.compare_with_fit(self, self.aligned_scores(X))

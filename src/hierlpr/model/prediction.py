@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from hierlpr._utils.checks import Matrix
+from hierlpr.audit import Audit, start_audit
 from hierlpr.cutoff import set_values, sets
 from hierlpr.cutoff.decisions import decide
 from hierlpr.cutoff.instances import holds_at
 from hierlpr.cutoff.sets import CallSets, SetRule
+from hierlpr.data.clusters import cluster_numbers
 from hierlpr.data.frames import new_frame
 from hierlpr.data.tables import Table, draw_samples, sample_limit
 from hierlpr.data.truth import Truth
@@ -193,3 +195,52 @@ def rank_names(model: HierLPR) -> tuple[str, ...]:
     known = (model.path_style_ or {}).get("ranks", {})
     named = zip(model.hierarchy_.labels, model.hierarchy_.levels.tolist(), strict=True)
     return tuple(known.get(label) or f"level {level}" for label, level in named)
+
+
+# -- audits --------------------------------------------------------------------------------------
+
+
+def audit(
+    self: HierLPR,
+    X: Any,
+    *,
+    precision: float = 0.9,
+    confidence: float = 0.9,
+    checks: int = 100,
+    clusters: Any = None,
+    random_state: Any = 0,
+) -> Audit:
+    """Certify calls on a population without truth, by checking a few of its samples.
+
+    Parameters
+    ----------
+    X : matrix or data frame of shape (n_samples, n_labels)
+        Scores of the population, of any origin: the promise does not depend on the model.
+    precision : float
+        Target share of correct calls among those that will be certified.
+    confidence : float
+        Probability, over the draw of the samples to check, with which it is reached.
+    checks : int
+        Number of samples that you plan to check; more can follow.
+    clusters : array-like or mapping, optional
+        One id per sample: clusters are drawn and checked as a whole.
+    random_state : int, Generator or None
+        Of the draw.
+
+    Returns
+    -------
+    Audit
+        ``to_check()`` lists what to check, ``record(answers)`` takes the answers, ``calls()`` are
+        certified by them.
+    """
+    table = self.aligned_scores(X)
+    return start_audit(
+        self.block_scores(table),
+        self.hierarchy_,
+        samples=table.samples,
+        precision=precision,
+        confidence=confidence,
+        checks=checks,
+        clusters=cluster_numbers(clusters, table),
+        random_state=random_state,
+    )
