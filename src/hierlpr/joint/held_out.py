@@ -71,14 +71,14 @@ class CrossFitting:
         for at, first, fit in zip(rows, ptr, fits, strict=False):
             stop = first + at.size
             self._write(fit, self.place[:, at], own[:, first:stop], others[:, first:stop])
-        everyone = np.concatenate(rows)
+        samples = np.concatenate(rows)
         weight = np.empty((0, 0))
         if self.is_weighted:
             weight = np.concatenate([self._pair_weights(at) for at in rows]).T
         return HeldOutEvidence(
             own,
             others,
-            np.ascontiguousarray(self.truth.positive[everyone].T),
+            np.ascontiguousarray(self.truth.positive[samples].T),
             np.stack([prior.log_odds for _, prior in fits]),
             ptr,
             np.ascontiguousarray(weight),
@@ -91,19 +91,19 @@ class CrossFitting:
         table, prior = fit
         rise, n_labels = np.diff(table, append=0.0), self.hierarchy.n_labels
         prior_log_odds, first = prior.log_odds[:, None], self.bins.ptr[:-1, None]
-        wanted: Any = {"with_posterior": False, "with_others": True, "n_jobs": 1}
+        options: Any = {"with_posterior": False, "with_others": True, "n_jobs": 1}
 
         def write(start: int, stop: int) -> None:
-            known = place[:, start:stop]
-            missing = np.isnan(known)
-            known = np.where(missing, 0.0, known)
-            at = known.astype(np.int64)
-            part = known - at
+            bin_place = place[:, start:stop]
+            missing = np.isnan(bin_place)
+            bin_place = np.where(missing, 0.0, bin_place)
+            at = bin_place.astype(np.int64)
+            part = bin_place - at
             at += first
             log_odds = table.take(at) + part * rise.take(at)
             own[:, start:stop] = np.where(missing, 0.0, log_odds - prior_log_odds)
             lpr = np.where(missing, np.nan, 1.0 / (1.0 + np.exp(-log_odds)))
-            others[:, start:stop] = posteriors(lpr.T, prior, self.hierarchy, **wanted)[1].T
+            others[:, start:stop] = posteriors(lpr.T, prior, self.hierarchy, **options)[1].T
 
         n_chunks = -(-place.shape[1] // max(8, CACHED_VALUES // n_labels))
         run_chunks(write, even_chunks(place.shape[1], n_chunks), self.n_jobs)
@@ -126,25 +126,27 @@ class CrossFitting:
         if self._counts is None:
             # The weight of a pair depends on which samples there are.
             return self._count(used, self._pair_weights(used))
-        kept = [count for number, count in enumerate(self._counts) if number not in without]
-        return np.asarray(np.sum(kept, axis=0))
+        used_counts = [count for number, count in enumerate(self._counts) if number not in without]
+        return np.asarray(np.sum(used_counts, axis=0))
 
     def _count(self, rows: NDArray[np.bool_], weight: Float | None = None) -> Float:
         """Positives and samples per bin, each counted in the nearest one, of some samples."""
         place, n_bins = self.place[:, rows], self.bins.score.size
-        known, positive = ~np.isnan(place), self.truth.positive[rows].T
-        cell = (np.where(known, place + 0.5, 0.0).astype(np.int64) + self.bins.ptr[:-1, None])[
-            known
+        is_scored, positive = ~np.isnan(place), self.truth.positive[rows].T
+        cell = (np.where(is_scored, place + 0.5, 0.0).astype(np.int64) + self.bins.ptr[:-1, None])[
+            is_scored
         ]
-        weights = np.ones(cell.size) if weight is None else weight.T[known]
-        counts = [np.bincount(cell, x, n_bins) for x in (weights * positive[known], weights)]
+        weights = np.ones(cell.size) if weight is None else weight.T[is_scored]
+        counts = [np.bincount(cell, x, n_bins) for x in (weights * positive[is_scored], weights)]
         return np.asarray(counts, np.float64)
 
     def _pair_weights(self, rows: Any) -> Float:
         """Weights of the (sample, label) pairs of some samples."""
         truth, h = self.truth[rows], self.hierarchy
-        given = None if self.sample_weight is None else self.sample_weight[rows]
-        return np.stack([curve_weights(truth, h, k, given) for k in range(h.n_labels)], axis=1)
+        sample_weight = None if self.sample_weight is None else self.sample_weight[rows]
+        return np.stack(
+            [curve_weights(truth, h, k, sample_weight) for k in range(h.n_labels)], axis=1
+        )
 
 
 def bin_scores(scores: Float, n_jobs: int = 1) -> tuple[LabelBins, Float]:
@@ -157,12 +159,12 @@ def bin_scores(scores: Float, n_jobs: int = 1) -> tuple[LabelBins, Float]:
 
     def put_in_bins(start: int, stop: int) -> LabelBins:
         columns = scores[:, start:stop].T.copy()
-        known = ~np.isnan(columns)
-        never = ~known.any(axis=1)
-        columns[never], known[never, 0] = 0.0, True
+        is_scored = ~np.isnan(columns)
+        unscored = ~is_scored.any(axis=1)
+        columns[unscored], is_scored[unscored, 0] = 0.0, True
         order, truth = np.argsort(columns, axis=1), np.zeros(columns.shape, np.bool_)
-        found = group_sorted(columns, truth, order, known.astype(np.float64))
-        groups = ScoreGroups(*found, float(len(scores)))
+        runs = group_sorted(columns, truth, order, is_scored.astype(np.float64))
+        groups = ScoreGroups(*runs, float(len(scores)))
         return LabelBins.of(groups, np.zeros(groups.total.size))
 
     parts = run_chunks(put_in_bins, even_chunks(n_labels, min(n_labels, n_jobs)), n_jobs)

@@ -85,11 +85,11 @@ def posteriors(
     ----------
     Keys ``pearl1988``, ``lauritzen1988``, ``chow1968`` in ``docs/references.bib``.
     """
-    wanted: Any = {"with_posterior": with_posterior, "with_others": with_others}
-    wanted["n_jobs"] = n_jobs
+    options: Any = {"with_posterior": with_posterior, "with_others": with_others}
+    options["n_jobs"] = n_jobs
     tree = None if hierarchy.is_forest else junction_tree(hierarchy)
     if tree is None:
-        return forest_posteriors(lpr, prior, hierarchy, **wanted)
+        return forest_posteriors(lpr, prior, hierarchy, **options)
     # One parent per label instead of the tree loses up to .004 in AU(PRC) and 5 % in log-loss where
     # labels have several parents and are likely given them, so the exact pass is worth its code.
     cliques = tree.cliques(prior.conditional[hierarchy.order])
@@ -100,18 +100,18 @@ def posteriors(
         shared = hierarchy.order, prevalence, cliques, BOUNDS
         joint_dag(values, start, stop, *shared, posterior, others, is_beyond)
 
-    found = _pass(run, lpr, **wanted)
+    outputs = _pass(run, lpr, **options)
     failed = np.flatnonzero(is_beyond)
     if failed.size:
-        again = forest_posteriors(lpr[failed], prior, hierarchy, **wanted)
-        for whole, part in zip(found, again, strict=True):
+        again = forest_posteriors(lpr[failed], prior, hierarchy, **options)
+        for whole, part in zip(outputs, again, strict=True):
             if whole.size:
                 whole[failed] = part
-    return found
+    return outputs
 
 
 def forest_posteriors(
-    lpr: Float, prior: LabelPrior, hierarchy: Hierarchy, **wanted: Any
+    lpr: Float, prior: LabelPrior, hierarchy: Hierarchy, **options: Any
 ) -> tuple[Float, Float]:
     """Return `posteriors` on the forest in which every label keeps only its rarest parent."""
     parent, on = main_forest(prior, hierarchy)
@@ -121,7 +121,7 @@ def forest_posteriors(
     def run(values: Float, start: int, stop: int, posterior: Float, others: Float) -> None:
         joint_forest(values, start, stop, tree, BOUNDS, posterior, others)
 
-    return _pass(run, lpr, **wanted)
+    return _pass(run, lpr, **options)
 
 
 def _pass(
@@ -135,8 +135,8 @@ def _pass(
     threads = threads_for(lpr.size, n_jobs)
     values = np.ascontiguousarray(lpr)
     posterior, others = (
-        np.empty_like(values) if wanted else np.empty((0, 0))
-        for wanted in (with_posterior, with_others)
+        np.empty_like(values) if is_wanted else np.empty((0, 0))
+        for is_wanted in (with_posterior, with_others)
     )
     run_chunks(
         lambda start, stop: run(values, start, stop, posterior, others),

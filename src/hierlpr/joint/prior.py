@@ -133,10 +133,12 @@ def count_labels(
             possible[h.order[number]] = positive[h.order[parents[0]]]
         elif parents.size > 1 and columns is not None:
             ptr, rows = columns.indptr, columns.indices
-            held = np.sort(np.concatenate([rows[ptr[p] : ptr[p + 1]] for p in parents]))
+            rows_of_parents = np.sort(np.concatenate([rows[ptr[p] : ptr[p + 1]] for p in parents]))
             # A sample that has all parents occurs once per parent, consecutively.
             more = parents.size - 1
-            possible[h.order[number]] = np.count_nonzero(held[more:] == held[:-more])
+            possible[h.order[number]] = np.count_nonzero(
+                rows_of_parents[more:] == rows_of_parents[:-more]
+            )
     wrong = np.flatnonzero(positive > possible)
     if wrong.size:
         names = quote_names([h.labels[k] for k in wrong])
@@ -268,8 +270,8 @@ def learn_depth_weights(
     def loss(weight: Float) -> tuple[float, Float]:
         ends = _ends(evidence, log_prior, hierarchy, weight)
         none = np.maximum(1.0 - ends.sum(axis=1, keepdims=True), 0.0)
-        found = np.concatenate([ends, none], axis=1)[row, end]
-        log_loss = -(counts * np.log(np.maximum(found, 1e-300))).sum()
+        chance_of_end = np.concatenate([ends, none], axis=1)[row, end]
+        log_loss = -(counts * np.log(np.maximum(chance_of_end, 1e-300))).sum()
         # Gradient: expected minus observed evidence of each depth.
         more = ((reach_of(ends, hierarchy) - positive) * evidence * counts[:, None]).sum(axis=0)
         slope = np.array([more[at].sum() for at in depths])
@@ -277,8 +279,8 @@ def learn_depth_weights(
         return float(log_loss + 0.5 * (pull**2).sum()), slope + pull
 
     start, bounds = np.ones(len(depths)), [(0.0, MAX_WEIGHT)] * len(depths)
-    found = scipy.optimize.minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
-    return np.asarray(found.x, dtype=np.float64)
+    fit = scipy.optimize.minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
+    return np.asarray(fit.x, dtype=np.float64)
 
 
 def reach_of(ends: Float, hierarchy: Hierarchy) -> Float:
@@ -291,8 +293,8 @@ def reach_of(ends: Float, hierarchy: Hierarchy) -> Float:
 
 def _evidence(lpr: Float, prevalence: Float) -> Float:
     """Return the log-odds of LPRs minus those of the prevalences."""
-    known, prior = (np.clip(x, EDGE, 1.0 - EDGE) for x in (lpr, prevalence))
-    return np.asarray(np.log(known / (1.0 - known)) - np.log(prior / (1.0 - prior)))
+    inside, prior = (np.clip(x, EDGE, 1.0 - EDGE) for x in (lpr, prevalence))
+    return np.asarray(np.log(inside / (1.0 - inside)) - np.log(prior / (1.0 - prior)))
 
 
 def _log_prior(prevalence: Float, hierarchy: Hierarchy) -> Float:
