@@ -231,7 +231,7 @@ def _promise(cutoff: Cutoff, names: Names | None, difference: str) -> str:
     return (
         f"Guaranteed: at least {percent(cutoff.goal.precision)} of the calls are correct for "
         "samples like the calibration samples, with "
-        f"{percent(cutoff.goal.confidence)} confidence over their draw. {text}"
+        f"{percent(cutoff.goal.confidence)} confidence. {text}"
     )
 
 
