@@ -2,6 +2,7 @@
 
 import os
 import signal
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,6 @@ import pytest
 import scalecases as sc
 
 from hierlpr import HierLPR, HierlprError, workflows
-from hierlpr.outofcore.predict import map_batches
 
 
 @pytest.mark.parametrize("options", [{}, {"top": 1234}, {"calls_only": True}])
@@ -51,6 +51,17 @@ def test_calls_with_levels_by_group(tmp_path, small_batches):
     for options in ({}, {"calls_only": True}):
         workflows.rank_file(path, scores, tmp_path / "out.parquet", **options)
         sc.assert_same(tmp_path / "out.parquet", grouped.expected(**options))
+
+
+def test_calls_with_a_limit_per_sample(tmp_path, small_batches):
+    case = sc.make_case(seed=9)
+    case.model.cutoff_ = replace(case.model.cutoff_, level=0.05, max_calls=1)
+    # The calls do not come first, so that they cannot be cut off before the rows are sorted.
+    call = case.expected()[5]
+    assert not call[: call.sum()].all()
+    path, scores = sc.write_inputs(tmp_path, case)
+    workflows.rank_file(path, scores, tmp_path / "out.parquet", calls_only=True)
+    sc.assert_same(tmp_path / "out.parquet", case.expected(calls_only=True))
 
 
 def test_an_adapted_ranking(tmp_path, small_batches):
@@ -144,11 +155,3 @@ def test_a_killed_worker_changes_nothing(tmp_path, small_batches):
         with pytest.raises(HierlprError, match=r"bad\.csv"):
             workflows.rank_file(model, tmp_path / "bad.csv", out, **options)
         sc.assert_same(out, case.expected())
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_no_scheduler_is_reported(monkeypatch):
-    pytest.importorskip("distributed")
-    monkeypatch.setattr("hierlpr.outofcore.predict.TIMEOUT", "1s")
-    with pytest.raises(HierlprError, match="does not answer"):
-        list(map_batches(str, [1], "tcp://127.0.0.1:1"))

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import warnings
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from hierlpr._utils import require
 from hierlpr._utils.checks import check_choice
 from hierlpr._utils.files import atomic_output
 from hierlpr.cutoff.decisions import decide
@@ -29,7 +27,7 @@ from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.cutoff.sets import SET_WORDS, SetRule, deepest_sure
 from hierlpr.data.listed import as_kind
 from hierlpr.data.tables import Table
-from hierlpr.exceptions import DataError, HierlprError, HierlprWarning
+from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io import ReadReport
 from hierlpr.io.reading import ending
@@ -39,20 +37,13 @@ from hierlpr.model import HierLPR
 from hierlpr.model.prediction import difference_note, set_rule, sets_of
 from hierlpr.outofcore.batches import RunOptions, ScoreBatches, read_samples
 from hierlpr.outofcore.resources import CHUNK_ROWS, sorted_rows
+from hierlpr.outofcore.workers import map_batches
 from hierlpr.ranking.order import Ranking, rank
 
 # Rows per sample: all labels, those that are possible, or the deepest sure label.
 SetRows = Literal["all", "possible", "deepest"]
 SURE = SET_WORDS.index("sure")
 Numbered = tuple[Table, int]  # samples, and how many come before them
-
-BatchType = TypeVar("BatchType")
-Result = TypeVar("Result")
-TIMEOUT = "20s"
-# A batch that ends this many workers is at fault itself; fewer losses are bad luck.
-ALLOWED_FAILURES = 10
-THREADS = 2  # for batches in this process: one is finished while the next one is ranked
-IN_FLIGHT = 3  # batches per worker thread: enough to keep it busy, few enough to hold
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -341,84 +332,3 @@ def set_rows(model: HierLPR, batch: Numbered, *, wanted: SetRows) -> pa.RecordBa
     code = pa.array(label.astype(np.int32), mask=label < 0)
     columns = [pa.array(sample), code, pa.array(level.astype(np.int8))]
     return pa.RecordBatch.from_arrays(columns, ["sample", "label", "set"])
-
-
-# -- batches in threads of this process, or on the workers of a Dask scheduler ----------------
-
-
-def map_batches(
-    function: Callable[[BatchType], Result], batches: Iterable[BatchType], scheduler: str | None
-) -> Iterator[Result]:
-    """Yield ``function(batch)`` for every batch, in order; the next batches are read meanwhile.
-
-    Batches are read here and sent to the workers, so that these need no access to the files. Dask
-    repeats the batches of a worker that dies.
-
-    Parameters
-    ----------
-    scheduler : str or None
-        Address of a Dask scheduler, ``"local"`` to start one worker per core, or None for two
-        threads.
-    """
-    running: deque[Any] = deque()
-    with _workers(scheduler) as (submit, most):
-        for batch in batches:
-            running.append(submit(function, batch))
-            del batch
-            if len(running) >= most:
-                yield running.popleft().result()
-        while running:
-            yield running.popleft().result()
-
-
-@contextmanager
-def _workers(scheduler: str | None) -> Iterator[tuple[Callable[..., Any], int]]:
-    """Yield a function that starts a task, and how many tasks to start before waiting for one."""
-    if scheduler is None:
-        with ThreadPoolExecutor(THREADS) as pool:
-            yield pool.submit, THREADS
-        return
-    require("dask", "distributed", extra="dask", what="A scheduler")
-    import dask
-    from distributed.scheduler import KilledWorker
-
-    settings = {
-        "distributed.scheduler.allowed-failures": ALLOWED_FAILURES,
-        "distributed.comm.timeouts.connect": TIMEOUT,
-    }
-
-    def submit(function: Callable[[Any], Any], batch: Any) -> Any:
-        with warnings.catch_warnings():  # "Sending large graph": batches are the data
-            warnings.filterwarnings("ignore", message="Sending large graph")
-            return client.submit(function, batch, pure=False)
-
-    with ExitStack() as stack:
-        stack.enter_context(dask.config.set(settings))
-        client = _connect(scheduler, stack)
-        try:
-            yield submit, IN_FLIGHT * max(1, sum(client.nthreads().values()))
-        except KilledWorker as error:
-            raise HierlprError(
-                f"Workers died repeatedly on the same batch ({error}).\n"
-                "Hint: does every worker have as much memory as memory= allows?",
-                options=("memory",),
-            ) from None
-
-
-def _connect(scheduler: str, stack: ExitStack) -> Any:
-    """Return a client of a running scheduler, or of a new one on this machine."""
-    from distributed import Client, LocalCluster
-
-    if scheduler == "local":
-        here = LocalCluster(  # type: ignore[no-untyped-call]
-            threads_per_worker=1, dashboard_address=None
-        )
-        return stack.enter_context(Client(stack.enter_context(here)))  # type: ignore[no-untyped-call]
-    try:
-        client = Client(scheduler, timeout=TIMEOUT)  # type: ignore[no-untyped-call]
-    except (OSError, ValueError, TimeoutError) as error:
-        raise HierlprError(
-            f"The scheduler {scheduler} does not answer ({error}).\n"
-            "Hint: start one with dask scheduler, and give its address as tcp://HOST:8786."
-        ) from None
-    return stack.enter_context(client)
