@@ -124,6 +124,15 @@ def test_disk_full_is_exit_code_1_and_internal_errors_do_not_spill(tmp_path, mon
     code, _, err = run("inspect", tree)
     assert code == 1
     assert "x.csv: No space left on device" in err
+
+    def unloadable(*_, **__):
+        raise ImportError("x.so: failed to map segment: Cannot allocate memory")
+
+    monkeypatch.setattr(module, "parse_edge_list", unloadable)
+    code, _, err = run("inspect", tree)
+    assert code == 1
+    assert "a library cannot be loaded (x.so: failed to map" in err
+    assert "fault of hierlpr" not in err
     monkeypatch.setattr(module, "parse_edge_list", broken)
     monkeypatch.setenv("HIERLPR_DEBUG", "1")
     with pytest.raises(RuntimeError, match="inside"):

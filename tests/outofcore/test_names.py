@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from hierlpr.outofcore import names
-from hierlpr.outofcore.names import NameNumbers, joined_names
+from hierlpr.outofcore.names import NameList, NameNumbers, joined_names
 
 
 @pytest.mark.parametrize("longest", [2**31, 1000])
@@ -24,6 +24,13 @@ def test_names_are_numbered_in_order_of_appearance(monkeypatch, n_hashes, longes
         assert found.tolist() == [expected.setdefault(x, len(expected)) for x in drawn]
     assert numbers.names().to_pylist() == list(expected)
     assert len(numbers) == len(expected)
+
+
+def test_names_are_appended():
+    names, parts = NameList(), [pa.array(["a", "bcd", "é"]), pa.array(["", "xyz"])]
+    for part in (parts[0].slice(1), parts[1], parts[1].slice(0, 1), parts[0].slice(0, 0)):
+        names.append(part)
+    assert names.array().to_pylist() == ["bcd", "é", "", "xyz", ""]
 
 
 def test_long_text_gets_long_offsets(monkeypatch):

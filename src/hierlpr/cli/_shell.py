@@ -27,7 +27,8 @@ from hierlpr._utils.files import (
     stream_number,
     write_json,
 )
-from hierlpr.exceptions import HierlprError, HierlprWarning
+from hierlpr.cli import _signals
+from hierlpr.exceptions import HierlprError, HierlprWarning, ResourceError
 
 if TYPE_CHECKING:
     from hierlpr.io import ReadReport
@@ -77,6 +78,11 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in self._commands_in.items()])
 
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Run the command; signals that stop it leave no temporary files."""
+        with _signals.clean_exit():
+            return super().main(*args, **options)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; warnings become lines on stderr."""
         with warnings.catch_warnings():
@@ -91,18 +97,25 @@ class LazyGroup(click.Group):
 
 def _as_click_error(error: Exception, command: click.Command | None) -> Exception:
     """Return the error that a command ends with, which prints one message."""
+    if _signals.received:
+        return click.Abort()
     if isinstance(error, HierlprError):
         params = {param.name: param for param in command.params} if command else {}
         pairs = (text.partition("=")[::2] for text in error.options)
         flags = [_flag(params[name], value) for name, value in pairs if name in params]
-        return BadInput(
-            f"{error}\nOn the command line: {', '.join(flags)}" if flags else str(error)
-        )
+        text = f"{error}\nOn the command line: {', '.join(flags)}" if flags else str(error)
+        kind = click.ClickException if isinstance(error, ResourceError) else BadInput
+        return kind(text)
     expected = (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError)
     if isinstance(error, expected) or os.environ.get("HIERLPR_DEBUG"):
         return error
     if isinstance(error, MemoryError):
         return click.ClickException("there is not enough memory for this.")
+    if isinstance(error, ImportError):
+        return click.ClickException(
+            f"a library cannot be loaded ({error}).\n"
+            "Hint: is it installed completely, and is there enough memory?"
+        )
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return click.ClickException(f"{where}{error.strerror or error}.")
@@ -234,6 +247,7 @@ class Shell:
 
         def draw(stage: str, done: int, total: int) -> None:
             nonlocal last
+            _signals.raise_if_stopped()
             now = time.perf_counter()
             if not is_drawn or (stage == last and now - self._shown < 0.5):
                 return

@@ -31,7 +31,7 @@ from hierlpr.io import (
 from hierlpr.io.auxiliary_tables import Weights, read_weights
 from hierlpr.io.read_tables import MissingTruth, Pair, batch_matrix
 from hierlpr.io.table_files import Content, MissingScores, TableFile
-from hierlpr.outofcore.names import NameNumbers, joined_names
+from hierlpr.outofcore.names import NameList, NameNumbers, joined_names
 from hierlpr.outofcore.resources import (
     FIT_BYTES,
     GROWTH,
@@ -144,18 +144,18 @@ class ScoreBatches:
             self.n_samples, self.names, self.report = len(names), names, read.report
             yield read.table, names
             return
-        done, parts = 0, []
+        done, names_read = 0, NameList()
         with closing(self._wide() if file.layout == "wide" else self._long()) as batches:
             for table, names in batches:
                 self.n_samples += len(names)
                 if self._keep_names:
-                    parts.append(names)
+                    names_read.append(names)
                 yield table, names
                 done += table.values.size
                 options.on_progress("reading scores", done, max(done, self.n_scores))
         if not self.n_samples:
             raise file.no_rows_error()
-        self.names = joined_names(parts)
+        self.names = names_read.array()
         self.report = file.log.complete(samples=self.n_samples, labels=len(file.labels))
 
     def _wide(self) -> Generator[tuple[Table, pa.Array]]:

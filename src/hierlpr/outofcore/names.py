@@ -25,6 +25,26 @@ def joined_names(parts: list[Any]) -> pa.Array:
     return whole
 
 
+class NameList:
+    """Names in one buffer that grows in place; a name takes its text and 8 bytes."""
+
+    def __init__(self) -> None:
+        self._text, self._ends = bytearray(), bytearray(8)
+
+    def append(self, names: pa.Array) -> None:
+        """Add an array of names."""
+        names = names.cast(pa.large_string())
+        _, offsets, text = names.buffers()
+        ends = np.frombuffer(offsets, np.int64)[names.offset :][: len(names) + 1]
+        self._ends += (ends[1:] - ends[0] + len(self._text)).tobytes()
+        self._text += memoryview(text or b"")[ends[0] : ends[-1]]
+
+    def array(self) -> pa.Array:
+        """Return all names; nothing can be appended as long as they are used."""
+        buffers = [None, pa.py_buffer(self._ends), pa.py_buffer(self._text)]
+        return pa.Array.from_buffers(pa.large_string(), len(self._ends) // 8 - 1, buffers)
+
+
 class _Run(NamedTuple):
     """Names that follow each other in number; `hashes` are sorted, of the names at `position`."""
 

@@ -93,7 +93,8 @@ class ExecutionOptions:
             least = math.ceil(n_bytes / NAMES_SHARE / 1e8) / 10
             raise ResourceError(
                 f"{int(self.memory) / 1e9:.2g} GB of working memory are too little for {what}: at "
-                f"least {least:.1f} GB are needed."
+                f"least {least:.1f} GB are needed.",
+                options=("memory",),
             )
 
     @property
@@ -175,7 +176,8 @@ def work_folder(options: ExecutionOptions) -> Iterator[Path]:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS):
             raise
         raise ResourceError(
-            f"{parent}: this folder for temporary files is full or not writable ({reason(error)})."
+            f"{parent}: this folder for temporary files is full or not writable ({reason(error)}).",
+            options=("work", "memory"),
         ) from None
 
 
@@ -195,7 +197,8 @@ def duckdb_connection(folder: Path, memory: int) -> Iterator[Any]:
     except (duckdb.OutOfMemoryException, duckdb.IOException) as error:
         raise ResourceError(
             f"{folder.parent}: the sort needs more memory, or more space in this folder for "
-            f"temporary files ({reason(error)})."
+            f"temporary files ({reason(error)}).",
+            options=("work", "memory"),
         ) from None
     finally:
         connection.close()

@@ -58,7 +58,7 @@ def _workers(scheduler: str | None) -> Iterator[tuple[Callable[..., Any], int]]:
     require("dask", "distributed", extra="dask", what="A scheduler")
     import dask
     from distributed import TimeoutError
-    from distributed.comm import CommClosedError
+    from distributed.comm.core import CommClosedError
     from distributed.scheduler import KilledWorker
 
     settings = {
