@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+import os
+import warnings
 from collections.abc import Sequence
 from typing import Self
 
@@ -52,3 +55,13 @@ class Note(str):
         note = super().__new__(cls, text)
         note.is_warning = is_warning
         return note
+
+
+def warn(text: str, category: type[HierlprWarning] = HierlprWarning) -> None:
+    """Warn about the line outside of this package that led here, however deep this call is."""
+    # From Python 3.12 on, warnings.warn can skip the files of a package by itself.
+    package = os.path.join(os.path.dirname(__file__), "")
+    frame, level = inspect.currentframe(), 1
+    while frame is not None and frame.f_code.co_filename.startswith(package):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, category, stacklevel=level)

@@ -287,3 +287,16 @@ def test_an_adapted_model_expects_the_new_prevalence_where_scores_are_missing():
     assert before == pytest.approx(train.truth[:, label].mean(), rel=0.05)
     assert after == pytest.approx(pool.truth[drawn, label].mean(), rel=0.3)
     assert after > 1.5 * before
+
+
+def test_warnings_are_about_the_line_of_the_user(case):
+    scores, truth, _ = case
+    models = HierLPR(TREE, joint=False), HierarchicalClassifier(LogisticRegression(), TREE, cv=2)
+    for model in models:
+        model.fit(scores, truth)
+        with pytest.warns(HierlprWarning, match="not calibrated") as caught:
+            model.predict(scores)
+        assert {x.filename for x in caught} == {__file__}
+    with pytest.warns(HierlprWarning, match="The AUC of") as caught:
+        models[0].fit(-scores, truth)
+    assert {x.filename for x in caught} == {__file__}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Sequence
 from typing import Any, Self, get_args
 
@@ -25,7 +24,7 @@ from hierlpr.data.duplicates import SampleKeys, feature_keys, leakage_warnings
 from hierlpr.data.frames import like_given, row_names
 from hierlpr.data.tables import Table, match_weights, truth_table
 from hierlpr.data.truth import Truth, align_truth
-from hierlpr.exceptions import DataError, HierlprError, HierlprWarning
+from hierlpr.exceptions import DataError, HierlprError, warn
 from hierlpr.first_stage import FirstStage
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.hierarchies import HierarchyLike, as_hierarchy
@@ -211,7 +210,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
             parts = SampleKeys.of(keys[held_out]), SampleKeys.of(keys[kept])
             caveats = leakage_warnings(*parts, what="features")
             for note in caveats:
-                warnings.warn(note, HierlprWarning, stacklevel=2)
+                warn(note)
             self.model_.cutoff_ = self.model_.cutoff_.with_caveats(caveats)
         return self
 

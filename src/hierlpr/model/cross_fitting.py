@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,7 +16,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import threadpool_limits
 
-from hierlpr.exceptions import HierlprError, HierlprWarning
+from hierlpr.exceptions import HierlprError, warn
 
 MIN_SUPPORT = 3  # positives and negatives of a label that gets a classifier
 Float = NDArray[np.float64]
@@ -120,12 +119,10 @@ def warn_of_steps_in_front(classifier: Any) -> None:
             steps = [step for _, step in pipeline.steps[:-1] if hasattr(step, "fit")]
             fitted = [type(x).__name__ for x in steps if get_tags(x).requires_fit]
             if fitted:
-                warnings.warn(
+                warn(
                     f"{', '.join(fitted)} in front of HierarchicalClassifier was fitted on the "
                     "held-out samples too, so neither probabilities nor a guarantee hold.\n"
-                    "Hint: HierarchicalClassifier(make_pipeline(..., classifier)).",
-                    HierlprWarning,
-                    stacklevel=3,
+                    "Hint: HierarchicalClassifier(make_pipeline(..., classifier))."
                 )
             return
         frame = frame.f_back

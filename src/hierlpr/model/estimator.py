@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any, Self, cast
 
@@ -25,7 +24,7 @@ from hierlpr.data.frames import like_given
 from hierlpr.data.listed import Kind
 from hierlpr.data.tables import Table, dense, match_weights
 from hierlpr.data.truth import Truth, align_truth
-from hierlpr.exceptions import HierlprWarning, UnreachableWarning
+from hierlpr.exceptions import UnreachableWarning, warn
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.hierarchies import HierarchyLike
 from hierlpr.joint import JointModel
@@ -196,7 +195,7 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         cutoff = cutoff_on(goals, score, known, self.hierarchy_, self.profile_, **options)
         for part in cutoff.targets or (cutoff,):
             if not part.reachable:
-                warnings.warn(part.reason, UnreachableWarning, stacklevel=2)
+                warn(part.reason, UnreachableWarning)
         self.keys_ = {**self.keys_, "cutoff": keys}
         self.cutoff_ = cutoff.with_caveats(caveats)
         return self
@@ -439,7 +438,7 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         cutoff = self.cutoff_ if target is None else self.cutoff_.for_target(target)
         if cutoff.goal.kind == "default":
             hint = "Hint: set a target with calibrate, or with HierarchicalClassifier(fdr=0.1)."
-            warnings.warn(f"{cutoff}\n{hint}", HierlprWarning, stacklevel=3)
+            warn(f"{cutoff}\n{hint}")
         elif not cutoff.reachable:
-            warnings.warn(cutoff.reason, UnreachableWarning, stacklevel=3)
+            warn(cutoff.reason, UnreachableWarning)
         return cutoff

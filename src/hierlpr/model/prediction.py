@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,7 @@ from hierlpr.data.clusters import cluster_numbers
 from hierlpr.data.frames import new_frame
 from hierlpr.data.tables import Table, draw_samples, sample_limit
 from hierlpr.data.truth import Truth
-from hierlpr.exceptions import DataError, HierlprError, HierlprWarning
+from hierlpr.exceptions import DataError, HierlprError, warn
 from hierlpr.io.anndata import write_obs
 from hierlpr.io.predictions import match_labels, read_predictions
 from hierlpr.joint import LabelPrior, end_posterior
@@ -48,7 +47,7 @@ def warn_of_difference(model: HierLPR, table: Table) -> Table:
             return table
         _compared_one.add(model)
     if note := difference_note(model, table):
-        warnings.warn(note, HierlprWarning, stacklevel=4)
+        warn(note)
     return table
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -27,7 +26,7 @@ from hierlpr.data.duplicates import SampleKeys, leakage_warnings
 from hierlpr.data.listed import Kind, as_kind, kind_of
 from hierlpr.data.tables import Table, draw_samples
 from hierlpr.data.truth import Truth, align_truth, implied_share
-from hierlpr.exceptions import DataError, HierlprWarning
+from hierlpr.exceptions import DataError, warn
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.graph import rarest_parents
 from hierlpr.io.hierarchies import as_hierarchy
@@ -115,15 +114,13 @@ def _warn_of_mistakes(lpr: LPRModel) -> None:
     n1, n0 = lpr.report.positives, lpr.report.negatives
     if not n1.any():
         note = "No sample has a label, so nothing can be learned; is the truth complete?"
-        warnings.warn(note, HierlprWarning, stacklevel=5)
+        warn(note)
     z = (lpr.report.auc - 0.5) * np.sqrt(12.0 * n1 * n0 / (n1 + n0 + 1.0))
     n_below = int(np.count_nonzero(z < -3.0))
     if 2 * n_below > lpr.n_labels:
-        warnings.warn(
+        warn(
             f"The AUC of {n_below:,} of {lpr.n_labels:,} labels is below 0.5; do larger scores "
-            "mean more likely labels?",
-            HierlprWarning,
-            stacklevel=5,
+            "mean more likely labels?"
         )
 
 
@@ -207,12 +204,10 @@ def refuse_unknown_labels(truth: Truth, hierarchy: Hierarchy) -> None:
     )
     implied = names[has_positives & ~has_annotated].tolist()
     if implied:
-        warnings.warn(
+        warn(
             f"truth: {len(implied):,} label(s) are true only where a descendant is, and unknown "
             f"there: {quote_names(implied)}. They are learned as if they were never true.\n"
-            "Hint: if the truth has only the most specific labels, set propagate_truth=True.",
-            HierlprWarning,
-            stacklevel=3,
+            "Hint: if the truth has only the most specific labels, set propagate_truth=True."
         )
 
 
@@ -236,7 +231,7 @@ def check_leakage(table: Table, fit_keys: SampleKeys | None) -> tuple[SampleKeys
         same = replace(fit_keys.like(table.values), name=keys.name)
     caveats = leakage_warnings(same, fit_keys, values=table.values)
     for note in caveats:
-        warnings.warn(note, HierlprWarning, stacklevel=3)
+        warn(note)
     return keys, caveats
 
 
@@ -297,7 +292,7 @@ def _set_labels(model: HierLPR, hierarchy: Hierarchy, lpr: LPRModel) -> None:
     lost += ["sure and possible labels are forgotten"] if model.sets_ is not None else []
     if lost:
         message = f"The labels have changed, so {' and '.join(lost)}. Calibrate again."
-        warnings.warn(message, HierlprWarning, stacklevel=4)
+        warn(message)
     forget_cutoff(model)
     model.path_weight_, model.sample_summary_ = None, None
     former, model.lpr_ = model.hierarchy_, lpr
@@ -318,7 +313,7 @@ def adapted(model: HierLPR, table: Table) -> HierLPR:
     if drift.is_far:
         raise DataError(f"The scores look nothing like those of the fit. {drift}")
     if not drift.is_clean:
-        warnings.warn(str(drift), HierlprWarning, stacklevel=3)
+        warn(str(drift))
     return with_prevalences(model, drift)
 
 
