@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from hierlpr._kernels._jit import even_chunks, n_jobs_or_default, run_chunks
 from hierlpr._kernels.joint import HeldOutEvidence
 from hierlpr._utils.checks import Matrix, check_unit_interval
-from hierlpr.data.tables import align, draw_samples, sample_limit
+from hierlpr.data.folds import assign_folds
+from hierlpr.data.tables import align, sample_limit
 from hierlpr.data.truth import Truth
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
@@ -198,7 +199,6 @@ def fit_joint(
     *,
     use: Literal["auto", "exact", "none"] = "auto",
     method: Any = "auto",
-    rng: Any = 0,
     n_jobs: int | None = None,
     sample_weight: Float | None = None,
 ) -> JointModel:
@@ -218,8 +218,6 @@ def fit_joint(
         LPRs, because posteriors are dense.
     method : str or estimator
         How LPRs are estimated; ``use="auto"`` refits them without one and two parts of the samples.
-    rng : seed or Generator
-        For the assignment of samples to parts.
     n_jobs : int, optional
     sample_weight : ndarray of shape (n_samples,), optional
 
@@ -235,15 +233,15 @@ def fit_joint(
     if not isinstance(scores, np.ndarray) or n_samples < LEAST_SAMPLES or hierarchy.n_edges == 0:
         # Posteriors are dense, and labels without edges carry no information about each other.
         return JointModel(hierarchy, prior, Tempering.fixed("none", hierarchy.n_labels))
-    generator = np.random.default_rng(rng)
     # A few weights per label need no more samples, and the evidence must fit in memory.
     limit = max(LEAST_SAMPLES, sample_limit(n_samples, hierarchy))
-    used = draw_samples(n_samples, limit, generator)
+    part = assign_folds(N_PARTS, scores, truth.positive, limit=limit)
+    used = np.flatnonzero(part >= 0)
     parts = CrossFitting(
         scores if used.size == n_samples else scores[used],
         truth[used].toarray(),
         hierarchy,
-        generator.permutation(used.size) % N_PARTS,
+        part[used],
         method=method,
         n_jobs=n_jobs,
         sample_weight=None if sample_weight is None else sample_weight[used],

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from hierlpr._kernels._jit import even_chunks, n_jobs_or_default, run_chunks
 from hierlpr._kernels.smoothing import count_in_bins
 from hierlpr._utils.checks import Matrix, check_real_array, check_sample_weight, quote_names
+from hierlpr.data.folds import assign_folds
 from hierlpr.data.frames import new_frame
 from hierlpr.data.tables import match_weights
 from hierlpr.data.truth import Truth, align_truth
@@ -325,11 +326,13 @@ def _choose(
     most = max(LEAST_LABELS, _JUDGED_VALUES // data.values_per_label)
     spaced = np.linspace(0, data.n_labels - 1, min(data.n_labels, most, MAX_JUDGED))
     judged = np.sort(np.argsort(bins.support(), kind="stable")[spaced.astype(np.int64)])
-    rows = np.random.default_rng(0).permutation(rows)
+    limit = None
     if isinstance(data.scores, np.ndarray):
-        rows = rows[: max(LEAST_JUDGED, 8 * _JUDGED_VALUES // judged.size)]
+        limit = max(LEAST_JUDGED, 8 * _JUDGED_VALUES // judged.size)
+    used = data.scores[rows][:, judged], data.truth[rows][:, judged]
+    fold = assign_folds(N_FOLDS, *used, limit=limit)
     # Scores stay in the bins of the whole fit, and each fold counts its samples in them.
-    bins, fold = bins.select(judged), np.arange(rows.size) % N_FOLDS
+    bins = bins.select(judged)
     parts = [data.take(rows[fold == f]).groups(judged) for f in range(N_FOLDS)]
     counts = np.stack(
         [count_in_bins(x.ptr, x.score, x.positive, x.total, bins.ptr, bins.highest) for x in parts]
@@ -338,7 +341,7 @@ def _choose(
     is_listed = bins.score > -np.inf
     for f in range(N_JUDGED_FOLDS):
         positive, total = counts[np.arange(N_FOLDS) != f].sum(axis=0)
-        n_seen = float(np.count_nonzero(fold != f))
+        n_seen = float(np.count_nonzero((fold >= 0) & (fold != f)))
         groups = ScoreGroups(bins.ptr, bins.score, positive, total, n_seen)
         single, pooled, support = fit_bins(groups, depth[judged], estimator.coarser(), scales)
         for i, shared in enumerate(pooled):

@@ -15,6 +15,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from hierlpr.data.folds import assign_folds
 from hierlpr.data.listed import Closed, close_listed
 from hierlpr.data.truth import Truth
 from hierlpr.exceptions import DataError
@@ -106,7 +107,7 @@ def fit_listed(
     whole = close_listed(scores, hierarchy)
     model = fit(slice(None), method, whole)
     lpr = model.curves.evaluate(scores).data
-    half = np.random.default_rng(0).permutation(scores.shape[0]) % 2
+    half = assign_folds(2, scores, held)
     rows = [np.flatnonzero(half == side) for side in (0, 1)]
     if whole.is_implied.any() and all(scores[x].nnz for x in rows):
         chosen = with_sharing(method, model.shared)

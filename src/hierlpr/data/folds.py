@@ -1,0 +1,38 @@
+"""Assign samples to folds by what they are, so that no result depends on the order of the rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierlpr._utils.checks import is_sparse
+from hierlpr.data.duplicates import mix, row_keys
+
+
+def assign_folds(
+    n_folds: int, *contents: Any, limit: int | None = None, seed: int = 0
+) -> NDArray[np.int64]:
+    """Return the fold of each sample, equally many samples per fold.
+
+    `contents` are arrays or sparse matrices with one row per sample: scores, truth, weights. Folds
+    are pseudo-random but depend on these contents alone, compared in single precision; samples with
+    equal contents are interchangeable. With more than `limit` samples the others get fold -1.
+    """
+    keys = np.full(contents[0].shape[0], seed, dtype=np.uint64)
+    for content in contents:
+        keys = mix(keys) + row_keys(_in_single_precision(content))
+    order = np.argsort(mix(keys), kind="stable")[:limit]
+    fold = np.full(keys.size, -1, dtype=np.int64)
+    fold[order] = np.arange(order.size) % n_folds
+    return fold
+
+
+def _in_single_precision(content: Any) -> Any:
+    with np.errstate(over="ignore"):  # huge numbers become infinite, which is a value like others
+        if is_sparse(content):
+            return content.tocsr().astype(np.float32)
+        values = np.asarray(content, dtype=np.float32)
+    values = np.where(np.isnan(values), np.float32(np.nan), values)  # NaN has many bit patterns
+    return values[:, np.newaxis] if values.ndim == 1 else values
