@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 from scipy.interpolate import make_smoothing_spline
 
-from hierlpr._kernels.pspline import bin_normal_scores, spread_bins
 from hierlpr.lpr.estimators import GroupFit, fall_back_to_prevalence, normal_table
+from hierlpr.lpr.splines import bin_normal_scores
 from hierlpr.lpr.training import ScoreGroups
 from hierlpr.research.estimators import LEAST_DISTINCT, Floats, precision_points
 
@@ -42,16 +42,12 @@ class Spline:
     def _fit_label(self, positive: Floats, total: Floats) -> Floats:
         if total.size < LEAST_DISTINCT:
             return (positive + 0.5) / (total + 1.0)
-        z, _, bin_z, bin_positive, bin_total = bin_normal_scores(
-            positive, total, normal_table(total.sum()), N_BINS, False
-        )
-        if bin_z.size < LEAST_DISTINCT:
-            lpr = (bin_positive + 0.5) / (bin_total + 1.0)
-        else:
-            lpr = self._bag(bin_positive, bin_total)
-        spread = np.empty(total.size)
-        spread_bins(z, bin_z, lpr, spread)
-        return spread
+        ptr = np.array([0, total.size])
+        table = normal_table(total.sum())
+        bins = bin_normal_scores(ptr, positive, total, table, N_BINS, balance=False)
+        if bins.total.size < LEAST_DISTINCT:
+            return bins.spread((bins.positive + 0.5) / (bins.total + 1.0))
+        return bins.spread(self._bag(bins.positive, bins.total))
 
     def _bag(self, positive: Floats, total: Floats) -> Floats:
         generator = np.random.default_rng(0)

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from hierlpr._kernels.smoothing import make_monotone
+from hierlpr._kernels.curves import make_monotone
 from hierlpr._utils.checks import check_level
 from hierlpr.data.tables import dense
 from hierlpr.hierarchy import Hierarchy

@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from hierlpr._kernels._jit import even_chunks, n_jobs_or_default, run_chunks
 from hierlpr._kernels.joint import HeldOutEvidence
-from hierlpr._kernels.smoothing import group_sorted
 from hierlpr.data.pair_weights import curve_weights
 from hierlpr.data.truth import Truth
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.joint.posterior import posteriors
 from hierlpr.joint.prior import LabelPrior, fit_prior
 from hierlpr.lpr import LPRCurves, ScoreGroups, refit
-from hierlpr.lpr.shared import LabelBins
+from hierlpr.lpr.bins import LabelBins
+from hierlpr.lpr.training import group_sorted
 
 Float = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -162,9 +162,8 @@ def bin_scores(scores: Float, n_jobs: int = 1) -> tuple[LabelBins, Float]:
         is_scored = ~np.isnan(columns)
         unscored = ~is_scored.any(axis=1)
         columns[unscored], is_scored[unscored, 0] = 0.0, True
-        order, truth = np.argsort(columns, axis=1), np.zeros(columns.shape, np.bool_)
-        runs = group_sorted(columns, truth, order, is_scored.astype(np.float64))
-        groups = ScoreGroups(*runs, float(len(scores)))
+        truth = np.zeros(columns.shape, np.bool_)
+        groups = group_sorted(columns, truth, is_scored.astype(np.float64), float(len(scores)))
         return LabelBins.of(groups, np.zeros(groups.total.size))
 
     parts = run_chunks(put_in_bins, even_chunks(n_labels, min(n_labels, n_jobs)), n_jobs)

@@ -10,7 +10,7 @@ import scipy
 from numpy.typing import NDArray
 
 from hierlpr._kernels._jit import row_chunks, run_chunks, threads_for
-from hierlpr._kernels.smoothing import compress_curves, evaluate_curves, evaluate_stored
+from hierlpr._kernels.curves import evaluate_curves
 from hierlpr._utils.checks import Matrix
 from hierlpr.exceptions import DataError
 from hierlpr.lpr.training import Float, Ints, ScoreGroups
@@ -87,23 +87,16 @@ class LPRCurves:
             lpr = self.evaluate_each(column, scores.data, n_jobs=n_jobs)
             return scipy.sparse.csr_array((lpr, scores.indices, scores.indptr), shape=scores.shape)
         threads = threads_for(scores.size, n_jobs)
-        knots = (self.knot_ptr, self.knot_score, self.knot_lpr)
         gaps = np.isnan(scores)
         has_gaps = bool(gaps.any())
         dense = np.ascontiguousarray(np.where(gaps, 0.0, scores) if has_gaps else scores)
-        out = np.empty_like(dense)
-        n_samples, n_labels = dense.shape
-        # With few samples the knots dominate the memory traffic: split labels between threads.
-        by_label = n_labels > n_samples
+        out, label = np.empty_like(dense), np.arange(self.n_labels, dtype=np.int32)
+        knots = (self.knot_ptr, self.knot_score, self.knot_lpr)
 
         def evaluate(start: int, stop: int) -> None:
-            if by_label:
-                evaluate_curves(dense, start, stop, *knots, out)
-            else:
-                evaluate_curves(dense[start:stop], 0, n_labels, *knots, out[start:stop])
+            evaluate_curves(dense[start:stop], label, *knots, out[start:stop])
 
-        shape = dense.shape[::-1] if by_label else dense.shape
-        run_chunks(evaluate, row_chunks(shape, threads), threads)
+        run_chunks(evaluate, row_chunks(dense.shape, threads), threads)
         if has_gaps:
             out[gaps] = np.nan
         return out
@@ -112,15 +105,50 @@ class LPRCurves:
         self, label: NDArray[np.int32], scores: Float, *, n_jobs: int | None
     ) -> Float:
         """Return the LPR of each score on the curve of its label."""
-        threads = threads_for(scores.size, n_jobs)
+        threads, out = threads_for(scores.size, n_jobs), np.empty((1, scores.size))
         knots = (self.knot_ptr, self.knot_score, self.knot_lpr)
-        out = np.empty_like(scores)
 
         def evaluate(start: int, stop: int) -> None:
-            evaluate_stored(label[start:stop], scores[start:stop], *knots, out[start:stop])
+            at = slice(start, stop)
+            evaluate_curves(scores[None, at], label[at], *knots, out[:, at])
 
         run_chunks(evaluate, row_chunks(scores.shape, threads), threads)
-        return out
+        return np.asarray(out[0])
+
+
+def compress_curves(
+    ptr: Ints, score: Float, lpr: Float, total: Float, is_exact: NDArray[np.bool_]
+) -> tuple[Ints, Float, Float]:
+    """Return the knots of each label's curve: the ends of its runs of (nearly) equal LPR.
+
+    Of labels that are `is_exact`, a run holds equal LPRs only. Else it holds LPRs that differ by
+    at most 1/256 and at most a 20th of p (1 - p) (or 1e-5, if that is more), and has their mean:
+    a few hundred runs at most, whatever the number of groups. A run of two or more groups has two
+    knots of one LPR.
+    """
+    is_first = np.diff(lpr, prepend=np.nan) != 0.0
+    is_first[ptr[:-1]] = True
+    limit = lpr + np.maximum(1e-5, np.minimum(1.0 / 256.0, lpr * (1.0 - lpr) / 20.0))
+    for k in np.flatnonzero(~is_exact):
+        values, at = lpr[ptr[k] : ptr[k + 1]], 0
+        run_end = np.searchsorted(values, limit[ptr[k] : ptr[k + 1]], side="right").tolist()
+        begins = list[int]()
+        while at < values.size:  # where a run ends decides where the next one begins
+            begins.append(at)
+            at = run_end[at]
+        is_first[ptr[k] : ptr[k + 1]] = False
+        is_first[ptr[k] + np.array(begins)] = True
+    first = np.flatnonzero(is_first)
+    size = np.diff(first, append=lpr.size)
+    p = lpr[first]
+    # Relative to p, so that a run of equal LPRs keeps its exact value.
+    excess = np.add.reduceat(total * (lpr - np.repeat(p, size)), first)
+    mean = p + excess / np.add.reduceat(total, first)
+    n_knots = np.minimum(size, 2)
+    before = np.append(0, np.cumsum(n_knots))
+    knot_score = np.repeat(score[first], n_knots)
+    knot_score[before[1:] - 1] = score[first + size - 1]
+    return before[np.searchsorted(first, ptr)], knot_score, np.repeat(mean, n_knots)
 
 
 def select_runs(ptr: Ints, index: Ints) -> tuple[Ints, Ints]:

@@ -9,10 +9,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._kernels.smoothing import area_under_roc
 from hierlpr.exceptions import DataError
+from hierlpr.lpr.bins import LabelBins
 from hierlpr.lpr.estimators import PREVALENCE, GroupFit
-from hierlpr.lpr.shared import LabelBins, SharedCurves
+from hierlpr.lpr.shared import SharedCurves
+from hierlpr.lpr.splines import running_sum
 from hierlpr.lpr.training import Float, ScoreGroups, TruthCounts
 
 N_BINS = 16
@@ -82,7 +83,7 @@ class LabelReport(PerLabel):
         estimator, changed = np.array(fit.estimator), groups.total * np.abs(lpr - fit.lpr)
         return cls(
             *counts,
-            auc=area_under_roc(groups.ptr, groups.positive, groups.total),
+            auc=area_under_roc(groups),
             estimator=estimator,
             shared_weight=np.zeros(groups.n_labels),
             is_weak=np.char.startswith(estimator, PREVALENCE),
@@ -153,6 +154,18 @@ class ScoreBins(PerLabel):
     def count(self, scores: Float) -> NDArray[np.int64]:
         """Count new scores (n_samples, n_labels) per bin; NaN is ignored."""
         return np.diff(count_below(scores, self.edge), axis=1, prepend=0)
+
+
+def area_under_roc(groups: ScoreGroups) -> Float:
+    """Return the area under the ROC curve per label, NaN without both classes."""
+    negative = groups.total - groups.positive
+    below = running_sum(groups.ptr, negative) - 0.5 * negative
+    n_pairs = groups.sum_by_label(groups.positive) * groups.sum_by_label(negative)
+    with np.errstate(invalid="ignore"):
+        area = groups.sum_by_label(groups.positive * below) / np.where(
+            n_pairs > 0.0, n_pairs, np.nan
+        )
+    return np.asarray(area)
 
 
 def count_below(values: Float, edge: Float) -> NDArray[np.int64]:

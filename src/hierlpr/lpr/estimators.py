@@ -12,10 +12,10 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from hierlpr._kernels.pspline import SplineGrid, average_psplines
-from hierlpr._kernels.smoothing import fit_isotonic
+from hierlpr._kernels.curves import make_monotone
 from hierlpr._utils.checks import check_choice
 from hierlpr.exceptions import DataError
+from hierlpr.lpr.splines import average_psplines, bin_normal_scores
 from hierlpr.lpr.training import ScoreGroups
 
 # Module and class of each estimator. `research` is a later layer: loaded by name.
@@ -89,15 +89,21 @@ def make_estimator(method: str | Estimator, **options: Any) -> Estimator:
     return make(**options)
 
 
+def prevalence_of(groups: ScoreGroups) -> NDArray[np.float64]:
+    """Return ``(positives + 1/2) / (samples + 1)`` per label."""
+    positive, total = groups.sum_by_label(groups.positive), groups.sum_by_label(groups.total)
+    return np.asarray((positive + 0.5) / (total + 1.0))
+
+
 def fall_back_to_prevalence(groups: ScoreGroups, fit: GroupFit, *, least: float) -> None:
-    """Use ``(positives + 1/2) / (samples + 1)`` for labels without a curve, in place.
+    """Use the smoothed prevalence for labels without a curve, in place.
 
     These are labels without `least` samples of each class, or without two distinct scores.
     """
     n_positive, n_all = groups.sum_by_label(groups.positive), groups.sum_by_label(groups.total)
-    fewer = np.minimum(n_positive, n_all - n_positive)
+    prevalence, fewer = prevalence_of(groups), np.minimum(n_positive, n_all - n_positive)
     for k in np.flatnonzero((fewer < least * (1.0 - 1e-9)) | (groups.n_groups == 1)):
-        fit.lpr[groups.ptr[k] : groups.ptr[k + 1]] = (n_positive[k] + 0.5) / (n_all[k] + 1.0)
+        fit.lpr[groups.ptr[k] : groups.ptr[k + 1]] = prevalence[k]
         fit.estimator[k] = PREVALENCE
         if groups.n_groups[k] == 1:
             fit.fallback[k] = "all scores are equal: used the prevalence"
@@ -171,10 +177,21 @@ class Auto:
     def fit_groups(self, groups: ScoreGroups) -> GroupFit:
         """Fit every label's own curve; labels with one class are left to the shared curve."""
         fit = GroupFit.empty(groups, "p-spline")
-        # From nearly free to nearly a straight line.
-        penalties = np.exp2(np.linspace(-4.0, 18.0, self.n_penalties))
-        grid = SplineGrid(normal_table(groups.n_samples), penalties, N_SEGMENTS, N_BINS)
-        average_psplines(groups.ptr, groups.positive, groups.total, grid, SLOPE_SD, fit.lpr)
+        positive, n_all = groups.sum_by_label(groups.positive), groups.sum_by_label(groups.total)
+        fit.lpr[:] = np.repeat(positive / n_all, groups.n_groups)
+        # There is no curve through one score, and its fit converges slowly.
+        has_curve = (groups.n_groups > 1) & (positive > 0.0) & (positive < n_all)
+        if has_curve.any():
+            used = np.repeat(has_curve, groups.n_groups)
+            ptr = np.append(0, np.cumsum(groups.n_groups[has_curve]))
+            weights, table = (
+                (groups.positive[used], groups.total[used]),
+                normal_table(groups.n_samples),
+            )
+            bins = bin_normal_scores(ptr, *weights, table, N_BINS, balance=True)
+            # From nearly free to nearly a straight line.
+            penalties = np.exp2(np.linspace(-4.0, 18.0, self.n_penalties))
+            fit.lpr[used] = bins.spread(average_psplines(bins, penalties, N_SEGMENTS, SLOPE_SD))
         fall_back_to_prevalence(groups, fit, least=1e-9)
         return fit
 
@@ -212,7 +229,26 @@ class Isotonic:
     def fit_groups(self, groups: ScoreGroups) -> GroupFit:
         """Fit every label."""
         fit = GroupFit.empty(groups, self.name)
-        fit.lpr = fit_isotonic(groups.ptr, groups.positive, groups.total, float(self.shrinkage))
+        label = np.repeat(np.arange(groups.n_labels), groups.n_groups)
+        lpr = groups.positive / groups.total
+        make_monotone(groups.ptr, lpr, groups.total)
+        first = np.flatnonzero(
+            (np.diff(lpr, prepend=-1.0) != 0.0) | (np.diff(label, prepend=-1) > 0)
+        )
+        while True:
+            positive, total = (np.add.reduceat(x, first) for x in (groups.positive, groups.total))
+            # Pools of equal shares whose means differ by rounding are one pool.
+            is_same = positive[:-1] * total[1:] >= positive[1:] * total[:-1]
+            is_same &= np.diff(label[first]) == 0
+            if not is_same.any():
+                break
+            first = first[np.append(True, ~is_same)]
+        # Small pools shrink more than large ones, which may put neighbours out of order again.
+        shrunk = positive + self.shrinkage * prevalence_of(groups)[label[first]]
+        total += self.shrinkage
+        shrunk /= total
+        make_monotone(np.searchsorted(first, groups.ptr), shrunk, total)
+        fit.lpr = np.repeat(shrunk, np.diff(first, append=label.size))
         return fit
 
 

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._kernels._jit import even_chunks, n_jobs_or_default, run_chunks
-from hierlpr._kernels.smoothing import count_in_bins
 from hierlpr._utils.checks import Matrix, check_real_array, check_sample_weight, quote_names
 from hierlpr.data.folds import assign_folds
 from hierlpr.data.frames import new_frame
@@ -18,6 +17,7 @@ from hierlpr.data.tables import match_weights
 from hierlpr.data.truth import Truth, align_truth
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
+from hierlpr.lpr.bins import LabelBins, Scale
 from hierlpr.lpr.curves import LPRCurves
 from hierlpr.lpr.diagnostics import LabelReport, ScoreBins
 from hierlpr.lpr.estimators import Auto, Estimator, make_estimator
@@ -25,8 +25,6 @@ from hierlpr.lpr.shared import (
     DEFAULT,
     KAPPAS,
     SCALES,
-    LabelBins,
-    Scale,
     SharedCurves,
     blend,
     coordinate,
@@ -334,9 +332,7 @@ def _choose(
     # Scores stay in the bins of the whole fit, and each fold counts its samples in them.
     bins = bins.select(judged)
     parts = [data.take(rows[fold == f]).groups(judged) for f in range(N_FOLDS)]
-    counts = np.stack(
-        [count_in_bins(x.ptr, x.score, x.positive, x.total, bins.ptr, bins.highest) for x in parts]
-    )
+    counts = np.stack([bins.count_weights(part) for part in parts])
     loss, label = np.zeros((len(kappas), len(scales), judged.size)), bins.label
     is_listed = bins.score > -np.inf
     for f in range(N_JUDGED_FOLDS):

@@ -107,7 +107,7 @@ def fit_listed(
     whole = close_listed(scores, hierarchy)
     model = fit(slice(None), method, whole)
     lpr = model.curves.evaluate(scores).data
-    half = assign_folds(2, scores, held)
+    half = assign_folds(2, scores, positive)
     rows = [np.flatnonzero(half == side) for side in (0, 1)]
     if whole.is_implied.any() and all(scores[x].nnz for x in rows):
         chosen = with_sharing(method, model.shared)

@@ -14,100 +14,29 @@ held-out log-loss; kappa = 0 uses the label's own curve wherever there is one.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
+from scipy.special import expit
 
-from hierlpr._kernels.pspline import fit_label_lines
-from hierlpr._kernels.smoothing import bin_groups, compress_curves, make_monotone
+from hierlpr._kernels.curves import make_monotone
 from hierlpr.exceptions import DataError
-from hierlpr.lpr.curves import LPR_FLOOR, LPRCurves, select_runs
+from hierlpr.lpr.bins import LabelBins, Scale
+from hierlpr.lpr.curves import LPR_FLOOR, LPRCurves, compress_curves
 from hierlpr.lpr.estimators import Estimator, GroupFit
-from hierlpr.lpr.training import Float, Ints, ScoreGroups
-
-Scale = Literal["score", "rank"]
+from hierlpr.lpr.training import Float, Ints, ScoreGroups, order_by
 
 SCALES: tuple[Scale, ...] = ("score", "rank")
 KAPPAS = (0.0, 1.0, 3.0, 10.0, 30.0, 100.0, np.inf)
 DEFAULT: tuple[Scale, float] = ("rank", 10.0)  # where nothing can be held out
-# Bins of equal width in the normal score of the rank.
-SHARE_EDGES: Float = scipy.special.ndtr(np.linspace(-4.0, 4.0, 65))
 MAX_LOG_ODDS = 14.0  # of one curve: beyond, a few samples cannot tell
 N_STEPS = 8
 MAX_OFFSET_SD = 3.0
 FIRST_SLOPE_VARIANCE = 0.1
+LEAST_SLOPE = 0.05  # of a curve
+LEAST_VARIANCE = 1e-3  # of offsets and slopes
 LEAST_SHARING = 3  # labels of one depth; fewer share the curve of the next depth above
-
-
-class LabelBins(NamedTuple):
-    """Training samples of labels in bins of score; those of label k are ``ptr[k]:ptr[k + 1]``.
-
-    `score` is the middle and `highest` the highest score of a bin, `z` the normal score of its
-    mid-rank, `lpr` the mean of the label's own curve. A score of -inf stands for samples that do
-    not list the label.
-    """
-
-    ptr: Ints
-    score: Float
-    highest: Float
-    z: Float
-    positive: Float
-    total: Float
-    lpr: Float
-
-    @classmethod
-    def of(cls, groups: ScoreGroups, lpr: Float) -> LabelBins:
-        """Bin the groups of tied scores of some labels, whose own curves have the given LPRs."""
-        ptr, found = bin_groups(
-            groups.ptr, groups.score, groups.positive, groups.total, lpr, SHARE_EDGES
-        )
-        score, highest, share, positive, total, mean = found
-        # Ranks count among the samples that list the label.
-        weight = groups.sum_by_label(groups.total)
-        absent = np.where(score[ptr[:-1]] == -np.inf, total[ptr[:-1]] / weight, 0.0)
-        absent = np.repeat(np.minimum(absent, 1.0 - 1e-9), np.diff(ptr))
-        inside = np.clip((share - absent) / (1.0 - absent), 1e-9, 1.0 - 1e-9)
-        return cls(ptr, score, highest, scipy.special.ndtri(inside), positive, total, mean)
-
-    @classmethod
-    def join(cls, parts: list[LabelBins]) -> LabelBins:
-        """Concatenate the labels of all parts."""
-        sizes = np.concatenate([np.zeros(1, np.int64), *(np.diff(part.ptr) for part in parts)])
-        columns = list(zip(*parts, strict=True))[1:]
-        return cls(sizes.cumsum(), *(np.concatenate(column) for column in columns))
-
-    def select(self, labels: Ints) -> LabelBins:
-        """Return the bins of some labels, by number."""
-        ptr, take = select_runs(self.ptr, labels)
-        return LabelBins(ptr, *(column[take] for column in self[1:]))
-
-    @property
-    def n_labels(self) -> int:
-        """Number of labels."""
-        return self.ptr.size - 1
-
-    @property
-    def label(self) -> Ints:
-        """Label of every bin."""
-        return np.repeat(np.arange(self.n_labels), np.diff(self.ptr))
-
-    def listed(self) -> LabelBins:
-        """Return the bins with a score."""
-        at = self.score > -np.inf
-        ptr = np.append(0, np.cumsum(at))[self.ptr]
-        return self if at.all() else LabelBins(ptr, *(column[at] for column in self[1:]))
-
-    def along(self, scale: Scale) -> Float:
-        """Return what curves of this scale are functions of."""
-        return self.score if scale == "score" else self.z
-
-    def support(self) -> Float:
-        """Smaller of the weights of positives and negatives per label, where it is listed."""
-        bins, n = self.listed(), self.n_labels
-        n_positive, n_all = (np.bincount(bins.label, x, n) for x in (bins.positive, bins.total))
-        return np.asarray(np.maximum(np.minimum(n_positive, n_all - n_positive), 0.0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -206,14 +135,14 @@ def fit_shared(
     centre = sums[0] / np.maximum(sums[1], 1e-300)
     base = base - centre[group]
     fitted = np.array([centre, one, one, FIRST_SLOPE_VARIANCE * one])
-    line, cells = np.zeros((2, depth.size)), (bins.ptr, curve_of, base, positive, total)
+    line, cells = np.zeros((2, depth.size)), (label, curve_of, base, positive, total)
     fit_label_lines(*cells, N_STEPS, MAX_OFFSET_SD**2, fitted, line)
     intercept, slope, label_sd = fitted[0], fitted[1], np.sqrt(fitted[2:])
     line[1] /= slope[curve_of]
     label_sd[1] /= slope
     number = np.repeat(np.arange(n_curves), np.diff(curves.knot_ptr))
     knots = (intercept - slope * centre)[number] + slope[number] * log_odds_of(curves.knot_lpr)
-    knot_lpr = scipy.special.expit(np.clip(knots, -MAX_LOG_ODDS, MAX_LOG_ODDS))
+    knot_lpr = expit(np.clip(knots, -MAX_LOG_ODDS, MAX_LOG_ODDS))
     final = LPRCurves(curves.knot_ptr, curves.knot_score, knot_lpr)
     return SharedCurves(scale, depths, final, intercept, label_sd, 0.0), line
 
@@ -225,9 +154,72 @@ def fit_lines(shared: SharedCurves, bins: LabelBins, depth: Ints) -> Float:
     curve = curve_of[bins.label]
     base = _evaluate(shared.curves, curve, bins.along(shared.scale)) - centre[curve]
     fixed = np.array([centre, np.ones(centre.size), *shared.label_sd**2])
-    cells = (bins.ptr, curve_of, base, bins.positive, bins.total)
+    cells = (bins.label, curve_of, base, bins.positive, bins.total)
     fit_label_lines(*cells, 2 * N_STEPS, 0.0, fixed, line)
     return line
+
+
+def fit_label_lines(
+    label: Ints,
+    curve_of: Ints,
+    base: Float,
+    positive: Float,
+    total: Float,
+    n_steps: int,
+    most_variance: float,
+    curve: Float,
+    line: Float,
+) -> None:
+    """Fit log-odds ``a + u + (b + v) base`` with a, b per curve and u, v per label, in place.
+
+    u and v are normal with mean 0. Rows of `curve` are a, b and the variances of u and v; rows of
+    `line` are u and v; `label` is that of each bin. A step improves the lines of labels, then a and
+    b, both by Newton, then the variances by expectation; with `most_variance` 0, the lines only.
+    """
+    n_labels, n_curves = curve_of.size, curve.shape[1]
+    is_used = np.bincount(label, minlength=n_labels) > 0
+    n_used = np.bincount(curve_of[is_used], minlength=n_curves)
+
+    def moments() -> Float:
+        """Return gradients by intercept and slope, and information, of the likelihood of labels."""
+        a, b = curve[:2, curve_of] + line
+        p = expit(a[label] + b[label] * base)
+        residual, w = positive - total * p, total * p * (1.0 - p)
+        each = (residual, residual * base, w, w * base, w * base * base)
+        return np.stack([np.bincount(label, x, n_labels) for x in each])
+
+    def newton(g0: Float, g1: Float, h00: Float, h01: Float, h11: Float) -> tuple[Float, Float]:
+        """Return the step of intercepts and slopes, and the diagonal of the inverse information."""
+        inverse = np.stack([h11, h00]) / (h00 * h11 - h01 * h01)
+        mixed = -h01 / (h00 * h11 - h01 * h01)
+        return inverse * [g0, g1] + mixed * [g1, g0], inverse
+
+    def by_curve(values: Float) -> Float:
+        return np.bincount(curve_of[is_used], values[is_used], n_curves).astype(np.float64)
+
+    for _ in range(n_steps):
+        slope, variance = curve[1, curve_of], curve[2:, curve_of]
+        g0, g1, h00, h01, h11 = moments()
+        pull = line / variance
+        step, spread = newton(
+            g0 - pull[0], g1 - pull[1], h00 + 1.0 / variance[0], h01, h11 + 1.0 / variance[1]
+        )
+        new = line + np.clip(step, [[-2.0], [-0.5]], [[2.0], [0.5]])
+        new[1] = np.maximum(new[1], -0.95 * slope)
+        line[:, is_used] = new[:, is_used]
+        if most_variance > 0.0:
+            squares = np.stack([by_curve(x) for x in line**2 + spread])
+            g0, g1, h00, h01, h11 = (by_curve(x) for x in moments())
+            # The slope has a normal prior of mean and variance 1.
+            step, _ = newton(g0, g1 + 1.0 - curve[1], h00 + 1e-3, h01, h11 + 1.0)
+            new = curve.copy()
+            new[:2] += np.clip(step, [[-1.0], [-0.5]], [[1.0], [0.5]])
+            new[1] = np.maximum(new[1], LEAST_SLOPE)
+            most = [[most_variance], [1.0]]
+            new[2:] = np.clip(squares / np.maximum(n_used, 1), LEAST_VARIANCE, most)
+            curve[:, n_used > 0] = new[:, n_used > 0]
+        # b may have fallen: no label's slope is negative.
+        line[1] = np.maximum(line[1], -curve[1, curve_of])
 
 
 def _evaluate(curves: LPRCurves, curve: Ints, x: Float) -> Float:
@@ -241,7 +233,7 @@ def _pooled_curves(
     """Fit one curve to all bins of each group of labels."""
     if x.size == 0:
         return LPRCurves(np.array([0, 1]), np.zeros(1), np.full(1, 0.5))
-    order = _order_by(group, x)
+    order = order_by(group, x)
     group, x = group[order], x[order]
     first = np.flatnonzero(np.append(True, (np.diff(group) > 0) | (np.diff(x) > 0)))
     ptr = np.searchsorted(group[first], np.arange(n_groups + 1))
@@ -264,7 +256,7 @@ def blend(
     def combine(label: Ints, own_lpr: Float, x: Float) -> Float:
         log_odds = shared.log_odds_of_labels(curve[label], x, line[:, label])
         mixed = (1.0 - weight[label]) * log_odds_of(own_lpr) + weight[label] * log_odds
-        return np.asarray(np.clip(scipy.special.expit(mixed), LPR_FLOOR, 1.0 - LPR_FLOOR))
+        return np.asarray(np.clip(expit(mixed), LPR_FLOOR, 1.0 - LPR_FLOOR))
 
     lpr, listed = bins.lpr.copy(), bins.listed()
     x = listed.along(shared.scale)
@@ -276,7 +268,7 @@ def blend(
     ends = [part.select(leaning) for part in ends]
     number = np.concatenate([np.repeat(leaning, np.diff(part.knot_ptr)) for part in ends])
     score = np.concatenate([part.knot_score for part in ends])
-    order = _order_by(number, score)
+    order = order_by(number, score)
     number, score = number[order], score[order]
     distinct = np.append(True, (np.diff(number) > 0) | (np.diff(score) > 0))[: score.size]
     number, score = number[distinct], score[distinct]
@@ -303,13 +295,6 @@ def coordinate(bins: LabelBins, scale: Scale, label: Ints, score: Float) -> Floa
     z, known = np.zeros_like(score), np.diff(bins.ptr)[label] > 0
     z[known] = ranks.evaluate_each(label[known].astype(np.int32), score[known], n_jobs=1)
     return z
-
-
-def _order_by(number: Ints, value: Float) -> Ints:
-    """Return the order by small numbers, then by value; much faster than lexsort."""
-    order = np.argsort(value)
-    kind = np.uint16 if number.max(initial=0) < 2**16 else np.int64
-    return np.asarray(order[np.argsort(number[order].astype(kind), kind="stable")])
 
 
 def log_odds_of(lpr: Float) -> Float:

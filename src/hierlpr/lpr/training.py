@@ -10,7 +10,6 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from hierlpr._kernels.smoothing import group_sorted, group_stored
 from hierlpr._utils.checks import (
     Matrix,
     check_finite,
@@ -59,6 +58,88 @@ class ScoreGroups:
         """Sum values of groups over each label."""
         # Every label has at least one group, so reduceat has no empty runs.
         return np.asarray(np.add.reduceat(values, self.ptr[:-1]))
+
+
+def order_by(number: Ints, value: Float) -> Ints:
+    """Return the order by small numbers, then by value; much faster than lexsort."""
+    order = np.argsort(value)
+    kind = np.uint16 if number.max(initial=0) < 2**16 else np.int64
+    return np.asarray(order[np.argsort(number[order].astype(kind), kind="stable")])
+
+
+def group_sorted(
+    scores: Float, truth: NDArray[np.bool_], weight: Float, n_samples: float
+) -> ScoreGroups:
+    """Merge equal scores of each row into groups, with their total and positive weight.
+
+    Rows are labels. `weight` has one row per label, or a single row for all. Samples of weight 0
+    are left out; every label has another one.
+    """
+    order = np.argsort(scores, axis=1)
+    score: Float = np.take_along_axis(scores, order, axis=1)
+    is_true: NDArray[np.bool_] = np.take_along_axis(truth, order, axis=1)
+    mass: Float = np.take_along_axis(np.broadcast_to(weight, scores.shape), order, axis=1)
+    used = mass > 0.0
+    ptr = np.append(0, np.cumsum(np.count_nonzero(used, axis=1)))
+    if used.all():
+        return _merge_equal(ptr, score.ravel(), (mass * is_true).ravel(), mass.ravel(), n_samples)
+    return _merge_equal(ptr, score[used], (mass * is_true)[used], mass[used], n_samples)
+
+
+def _merge_equal(
+    ptr: Ints, score: Float, positive: Float, total: Float, n_samples: float
+) -> ScoreGroups:
+    """Add up the weights of equal scores, which are sorted within each label."""
+    is_first = np.diff(score, prepend=np.nan) != 0.0
+    is_first[ptr[:-1][np.diff(ptr) > 0]] = True
+    first = np.flatnonzero(is_first)
+    if first.size:
+        positive, total = np.add.reduceat(positive, first), np.add.reduceat(total, first)
+    # Adding 0.0 turns -0.0 into 0.0, so that equal scores have equal bits.
+    return ScoreGroups(np.searchsorted(first, ptr), score[first] + 0.0, positive, total, n_samples)
+
+
+def group_stored(
+    scores: scipy.sparse.csc_array,
+    truth: scipy.sparse.csc_array,
+    weight: Float,
+    excluded: Float,
+    n_samples: float,
+) -> ScoreGroups:
+    """Do the same as `group_sorted` for sparse columns; unstored entries form the lowest group.
+
+    That group has the score -inf, if it is not empty. `excluded` (2, n_labels) is the weight of
+    each label's samples that it leaves out, and of the positives among them.
+    """
+    n_rows, n_labels = scores.shape
+    each, n_weights = np.arange(n_labels), len(weight)
+    label, true_label = (np.repeat(each, np.diff(x.indptr)) for x in (scores, truth))
+    key, true_key = label * n_rows + scores.indices, true_label * n_rows + truth.indices
+    is_true = np.isin(key, true_key)
+    mass = weight[label % n_weights, scores.indices]
+    all_weight = weight.sum(axis=1)[each % n_weights]
+    true_weight = np.bincount(true_label, weight[true_label % n_weights, truth.indices], n_labels)
+    used = mass > 0.0
+    label, score, mass, is_true = label[used], scores.data[used], mass[used], is_true[used]
+    order = order_by(label, score)
+    positive = (mass * is_true)[order]
+    ptr = np.append(0, np.cumsum(np.bincount(label, minlength=n_labels)))
+    listed = _merge_equal(ptr, score[order], positive, mass[order], n_samples)
+    total = all_weight - excluded[0] - np.bincount(label, mass, n_labels)
+    is_empty = total <= 1e-9 * all_weight
+    # A label that is always implied and never stored has its prevalence.
+    below = true_weight - excluded[1] - np.bincount(label, mass * is_true, n_labels)
+    total = np.where(is_empty, excluded[0], total)
+    below = np.clip(np.where(is_empty, excluded[1], below), 0.0, total)
+    lowest = np.flatnonzero(~is_empty | (listed.n_groups == 0))
+    at = listed.ptr[lowest]
+    return ScoreGroups(
+        listed.ptr + np.searchsorted(lowest, np.append(each, n_labels)),
+        np.insert(listed.score, at, -np.inf),
+        np.insert(listed.positive, at, below[lowest]),
+        np.insert(listed.total, at, total[lowest]),
+        n_samples,
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,20 +232,12 @@ class TrainingData:
         if isinstance(self.scores, np.ndarray):
             rows = np.ascontiguousarray(self.scores[:, labels].T)
             held = np.ascontiguousarray(self.truth[:, labels].T)
-            found = group_sorted(rows, held, np.argsort(rows, axis=1), weight)
-            return ScoreGroups(*found, n_samples)
-        columns, truth = self.scores[:, labels], self.truth[:, labels]
+            return group_sorted(rows, held, weight, n_samples)
         excluded = np.zeros((2, len(labels)))
         if self.excluded is not None:
-            excluded = np.ascontiguousarray(self.excluded[:, labels])
-        found = group_stored(
-            *_positions(columns), columns.data, *_positions(truth), weight, *excluded
-        )
-        return ScoreGroups(*found, n_samples)
-
-
-def _positions(columns: scipy.sparse.csc_array) -> tuple[Ints, Ints]:
-    return columns.indptr.astype(np.int64), columns.indices.astype(np.int64)
+            excluded = self.excluded[:, labels]
+        columns, truth = self.scores[:, labels], self.truth[:, labels]
+        return group_stored(columns, truth, weight, excluded, n_samples)
 
 
 def check_scores(scores: Any, labels: Sequence[str] | None) -> Table:

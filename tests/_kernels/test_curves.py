@@ -7,13 +7,11 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
 import reference_lpr as reference
-from hierlpr._kernels.smoothing import (
-    area_under_roc,
-    compress_curves,
-    fit_isotonic,
-    group_sorted,
-    make_monotone,
-)
+from hierlpr._kernels.curves import make_monotone
+from hierlpr.lpr.curves import compress_curves
+from hierlpr.lpr.diagnostics import area_under_roc
+from hierlpr.lpr.estimators import Isotonic
+from hierlpr.lpr.training import ScoreGroups, group_sorted
 
 
 @st.composite
@@ -29,15 +27,19 @@ def tied_labels(draw, max_samples=30):
     return scores, truth, weight
 
 
+def as_groups(positive, total):
+    """Groups of one label; nothing depends on their scores."""
+    return ScoreGroups(np.array([0, len(total)]), np.arange(len(total)), positive, total, 1.0)
+
+
 @given(tied_labels())
 def test_groups_are_the_distinct_scores(case):
     scores, truth, weight = case
     w = np.ones(len(scores)) if weight is None else weight
-    order = np.argsort(scores)[None]
-    ptr, score, positive, total = group_sorted(scores[None], truth[None], order, w[None])
+    groups = group_sorted(scores[None], truth[None], w[None], 1.0)
     expected = reference.groups_of(scores, truth, weight)
-    assert ptr.tolist() == [0, len(expected[0])]
-    for got, want in zip((score, positive, total), expected, strict=True):
+    assert groups.ptr.tolist() == [0, len(expected[0])]
+    for got, want in zip((groups.score, groups.positive, groups.total), expected, strict=True):
         assert got.tolist() == want.tolist()
 
 
@@ -47,7 +49,8 @@ def test_isotonic_equals_the_max_min_formula(case):
     _, positive, total = reference.groups_of(scores, truth, weight)
     ptr = np.array([0, len(total)])
     expected = reference.isotonic(positive, total)
-    assert fit_isotonic(ptr, positive, total, 0.0) == pytest.approx(expected)
+    found = Isotonic(shrinkage=0.0).fit_groups(as_groups(positive, total)).lpr
+    assert found == pytest.approx(expected)
     value = positive / total
     make_monotone(ptr, value, total)
     assert value == pytest.approx(expected)
@@ -63,7 +66,7 @@ def test_each_run_is_made_monotone_by_itself():
 def test_area_under_the_roc_curve_equals_scikit_learn(case):
     scores, truth, weight = case
     _, positive, total = reference.groups_of(scores, truth, weight)
-    found = area_under_roc(np.array([0, len(total)]), positive, total)[0]
+    found = area_under_roc(as_groups(positive, total))[0]
     w = np.ones(len(scores)) if weight is None else weight
     used = w > 0
     if 0 < positive.sum() < total.sum():

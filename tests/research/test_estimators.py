@@ -4,8 +4,12 @@ import numpy as np
 import pytest
 
 import reference_lpr as reference
-from hierlpr._kernels.precision_curve import local_quadratic
-from hierlpr.research.estimators import LocalQuadratic, precision_points
+from hierlpr.research.estimators import (
+    LocalQuadratic,
+    deal_folds,
+    local_quadratic,
+    precision_points,
+)
 
 
 def test_precision_points_by_hand():
@@ -50,3 +54,13 @@ def test_the_uncorrected_form_undersmooths():
         for corrected in (False, True)
     )
     assert np.median(plain) < 0.2 * np.median(corrected)
+
+
+def test_folds_are_a_partition_and_ignore_order_within_ties():
+    positive = np.array([0.0, 2.0, 5.5, 1.0])
+    total = np.array([40.0, 30.0, 9.25, 1.0])
+    fold_positive, fold_total = deal_folds(positive, total, 5)
+    assert fold_positive.sum(axis=0) == pytest.approx(positive)
+    assert fold_total.sum(axis=0) == pytest.approx(total)
+    assert np.all(fold_positive <= fold_total)
+    assert fold_total.sum(axis=1).min() > 5  # about 16 each
