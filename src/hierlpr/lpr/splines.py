@@ -94,7 +94,7 @@ def average_psplines(bins: NormalBins, penalties: Float, n_segments: int, slope_
     """Return the mean of the curves of all penalties per bin, weighted by their evidence."""
     log_odds, log_evidence = fit_psplines(bins, penalties, n_segments, slope_sd)
     share = np.exp(log_evidence - log_evidence.max(axis=0))
-    share /= share.sum(axis=0)
+    share /= sum(share)  # one after the other: the order of a sum must not depend on its shape
     share[share <= LEAST_SHARE] = 0.0
     mean = np.zeros(bins.bin_z.size)
     for each, curve in zip(np.repeat(share, np.diff(bins.ptr), axis=1), log_odds, strict=True):
