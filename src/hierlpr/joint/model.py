@@ -13,7 +13,6 @@ from hierlpr._kernels._jit import even_chunks, n_jobs_or_default, run_chunks
 from hierlpr._kernels.joint import HeldOutEvidence
 from hierlpr._utils.checks import Matrix, check_unit_interval
 from hierlpr.data.folds import assign_folds
-from hierlpr.data.partial_truth import AnyTruth, PartialTruth
 from hierlpr.data.tables import align, sample_limit
 from hierlpr.data.truth import Truth
 from hierlpr.exceptions import DataError
