@@ -172,11 +172,11 @@ def test_what_is_unknown_is_said_and_counts_for_nothing(tmp_path, is_sparse):
     called = model.predict(wrap(rest.scores))
     called = called.toarray() if is_sparse else called
     answer = report.answer
-    assert answer.n_instances == known.known.sum()
-    assert answer.n_calls == (called & known.known).sum()
+    assert answer.n_instances == known.is_known.sum()
+    assert answer.n_calls == (called & known.is_known).sum()
     assert answer.n_true_calls == (called & known.positive).sum()
-    assert report.labels["labels"]["calls"] == (called & known.known).sum(axis=0).tolist()
-    assert report.summary.methods[0].curve.n_calls[-1] == known.known.sum()
+    assert report.labels["labels"]["calls"] == (called & known.is_known).sum(axis=0).tolist()
+    assert report.summary.methods[0].curve.n_calls[-1] == known.is_known.sum()
     proba = model.predict_proba(wrap(rest.scores))
     proba = proba.toarray() if is_sparse else proba
     expected = au_prc_score(known.positive[known.is_known], proba[known.is_known])
@@ -190,7 +190,7 @@ def test_what_is_unknown_is_said_and_counts_for_nothing(tmp_path, is_sparse):
     entries = np.array(sample["entries"]).reshape(-1, 5)
     unknown = known.unknown & ~known.implied
     assert (entries[:, 4] & 8 > 0).tolist() == unknown[row, entries[:, 0]].tolist()
-    assert report.summary.counts.judged.tolist() == (called & known.known).sum(axis=1).tolist()
+    assert report.summary.counts.judged.tolist() == (called & known.is_known).sum(axis=1).tolist()
 
 
 @pytest.mark.parametrize(("is_sparse", "holes"), [(False, False), (False, True), (True, True)])
