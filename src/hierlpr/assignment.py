@@ -27,11 +27,11 @@ from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.lineages import Float, Index, Predictions, written_paths
 from hierlpr.io.predictions import (
     match_labels,
-    read_known_names,
     read_predictions,
     write_like_input,
 )
 from hierlpr.io.table_output import output_ending, write_table
+from hierlpr.io.true_names import read_known_names
 from hierlpr.model import HierLPR, load_model, prediction
 from hierlpr.report import names
 
@@ -81,6 +81,7 @@ def learn_names(
     precision: float | None = None,
     confidence: float | None = None,
     truth_column: str | None = None,
+    sample_column: str | None = None,
     report: AnyPath | None = None,
     seed: int = 0,
     **reading: Any,
@@ -91,7 +92,7 @@ def learn_names(
     ----------
     predictions, truth : path or AnnData
         See :func:`hierlpr.io.predictions.read_predictions` and
-        :func:`hierlpr.io.predictions.read_known_names`.
+        :func:`hierlpr.io.true_names.read_known_names`.
     out : path, optional
         Where to write the model.
     hierarchy : Hierarchy, optional
@@ -105,6 +106,8 @@ def learn_names(
         not given with `precision`.
     truth_column : str, optional
         The column of the true names.
+    sample_column : str, optional
+        The column of the truth with the samples; by default that in which most are found.
     report : path, optional
         Where to write a page about half of the held-out samples; the other half calibrates.
     seed : int
@@ -125,7 +128,9 @@ def learn_names(
         {"the model": out, "the report": report}, {k: x for k, x in files.items() if _is_path(x)}
     )
     found = read_predictions(predictions, hierarchy=hierarchy, **reading)
-    rows, held, notes = read_known_names(truth, found, column=truth_column)
+    rows, held, notes = read_known_names(
+        truth, found, column=truth_column, sample_column=sample_column
+    )
     if precision is not None:
         named = zip(found.hierarchy.labels, found.ranks, strict=True)
         goal["groups"] = {label: rank or "other" for label, rank in named}

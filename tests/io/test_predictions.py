@@ -1,7 +1,9 @@
 """Predictions of other tools: files written by hand from their documentation."""
 
 import gzip
+import io
 import json
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,10 +18,10 @@ from hierlpr.exceptions import DataError, FileError
 from hierlpr.io.lineages import lineage, written_paths
 from hierlpr.io.predictions import (
     match_labels,
-    read_known_names,
     read_predictions,
     write_like_input,
 )
+from hierlpr.io.true_names import read_known_names
 
 FILES = Path(__file__).parent / "predictions"
 BOOT = FILES / "dada2_boot.csv"
@@ -424,7 +426,7 @@ def test_a_true_path_beside_all_predictions_makes_them_wrong(tmp_path):
 @pytest.mark.parametrize(
     ("text", "match"),
     [
-        ("asv1\tFirmicutes\nasv1\tFirmicutes\n", "line 2.*already occurs in line 1"),
+        ("asv1\tFirmicutes\nasv1\tBacteria\n", "no sample has a single true name"),
         ("a\tb\tc\n1\t2\t3\n", "line 1: which column"),
         ("asv1\tFirmicutes\nasv2\n", "line 2: expected 2 columns"),
         ("zz\tFirmicutes\nyy\tBacteria\n", "none of its samples"),
@@ -473,7 +475,10 @@ MALFORMED = [
     ("a\tB(100);C(120);\n", "line 1: the confidence 120 is not from 0 to 100"),
     ("a\tunknown(100);unknown_unclassified(100);\n", "no sample has a predicted name"),
     ("OTU\tSize\tTaxonomy\nOtu1\tmany\tB(100);\n", "line 2: cannot read"),
-    ("s\t\tB\tdomain\t1.0\tC\tphylum\n", "line 1: the cells .* do not come in threes"),
+    (
+        "s\t\tB\tdomain\t1.0\tC\tphylum\n",
+        "line 1: the parts of the path do not come in groups of 3",
+    ),
     (Q + "a\tk__F;p__A\n", "line 2: expected 3 columns"),
     (Q + "a\tk__F;p__A\t1;0.5;0.2\n", "line 2: 3 confidences for 2 ranks"),
     (Q, "there are no predictions"),
@@ -486,7 +491,7 @@ MALFORMED = [
     ("# metadata = x\n# more\n", "line 2"),
     (M + "c,L,N,0.5\nd,L,N\n", "line 3: expected 4 columns"),
     ('{"predictions": [', "line 1, column 18: not valid JSON"),
-    ("[1, 2]", "the top level: there are no predictions"),
+    ("[1, 2]", "record 1: '1' has no label with a confidence"),
     ('{"predictions": {}}', "the top level: 'predictions' must be a list"),
     ('{"predictions": [{}]}', r"predictions\[0\]: 'filepath' must be text, got nothing"),
     (
@@ -585,3 +590,196 @@ def test_other_bytes_name_the_line(tmp_path):
     other.write_text('"","Kingdom","Phylum","Genus"\n"A",100,84,31\n"ACGT",100,97,80\n')
     with pytest.raises(FileError, match="line 3: there are no bootstraps for the sequence 'ACCC'"):
         read("dada2_tax.csv", confidences=other)
+
+
+# -- files of other tools -----------------------------------------------------------------------
+
+BIRDS = (
+    "Start (s),End (s),Scientific name,Common name,Confidence,File\n"
+    "0.0,3.0,Strix varia,Barred Owl,0.57,C:/x\\a.WAV\n"
+    "0.0,3.0,Turdus merula,Blackbird,0.38,C:/x\\a.WAV\n"
+    "3.0,6.0,Strix varia,Barred Owl,0.9,C:/x\\a.WAV\n"
+)
+
+
+def made(tmp_path, text, name="file.txt", **options):
+    path = tmp_path / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return read_predictions(path, **options)
+
+
+def test_qiime_1_and_blca(tmp_path):
+    found = made(tmp_path, "s1\tk__B;p__F;c__X\t0.44\ns2\tk__B;p__F\t1.0\ns3\tUnassigned\t0.9\n")
+    assert (found.format, found.samples) == ("qiime1", ("s1", "s2", "s3"))
+    assert listed(found, 0) == {"B": 0.44, "B;F": 0.44, "B;F;X": 0.44}
+    write_like_input(found, np.array([1, 0, -1]), np.ones(3), tmp_path / "out")
+    assert (tmp_path / "out").read_text() == (
+        "s1\tk__B;p__F\t0.44\ns2\tk__B\t1.0\ns3\tUnassigned\t0.9\n"
+    )
+    found = made(tmp_path, "q\tsuperkingdom:Bacteria;100.0;phylum:P;99.5;species:P. x;40.0;\n")
+    assert (found.format, found.ranks) == ("blca", ("superkingdom", "phylum", "species"))
+    assert list(listed(found, 0).values()) == [1.0, 0.995, 0.4]
+    write_like_input(found, np.array([1]), np.ones(1), tmp_path / "out")
+    assert (tmp_path / "out").read_text() == "q\tsuperkingdom:Bacteria;100.0;phylum:P;99.5;\n"
+
+
+def test_windows_of_recordings_and_detections_in_pictures(tmp_path):
+    found = made(tmp_path, BIRDS, "birds.csv")
+    assert found.format == "windows"
+    assert found.samples == ("C:/x\\a.WAV 0.0", "C:/x\\a.WAV 3.0")
+    assert listed(found, 0) == {"Strix varia": 0.57, "Turdus merula": 0.38}
+    assert found.aliases["barred owl"] == "Strix varia"
+    order = Hierarchy([("Aves", "Strix varia"), ("Aves", "Turdus merula")])
+    assert listed(made(tmp_path, BIRDS, "b.csv", hierarchy=order), 1) == {"Strix varia": 0.9}
+    animl = "FilePath,FileName,conf,prediction,confidence\n/d/1.jpg,1.jpg,.9,cougar,0.9\n"
+    found = made(tmp_path, animl + "/d/1.jpg,1.jpg,.8,deer,0.2\n/d/1.jpg,1.jpg,.8,deer,0.4\n")
+    assert listed(found, 0) == {"cougar": 0.9, "deer": 0.4}
+
+
+def test_artifacts_of_qiime_2(tmp_path):
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as artifact:
+        artifact.writestr("id/data/taxonomy.tsv", (FILES / "qiime2.tsv").read_text())
+    found = made(tmp_path, packed.getvalue(), "t.qza")
+    assert found.samples == read("qiime2.tsv").samples
+    with pytest.raises(DataError, match="files are not written"):
+        write_like_input(found, np.zeros(3, dtype=int), np.ones(3), tmp_path / "o")
+    with pytest.raises(FileError, match="not a readable zip"):
+        made(tmp_path, packed.getvalue()[:100])
+    with zipfile.ZipFile(packed, "w") as artifact:
+        artifact.writestr("id/data/table.biom", "")
+    with pytest.raises(FileError, match=r"no data/taxonomy\.tsv"):
+        made(tmp_path, packed.getvalue())
+
+
+def test_the_product_along_the_path_is_preferred_for_cell_types(tmp_path):
+    head = "cell_id,class_label,class_bootstrapping_probability,class_aggregate_probability\n"
+    assert listed(made(tmp_path, head + "c,L,0.9,0.5\n", "c.csv"), 0) == {"L": 0.5}
+    content = json.loads((FILES / "mapmycells.json").read_text())
+    cell = content["results"][0]
+    level = content["taxonomy_tree"]["hierarchy"][1]
+    cell[level]["aggregate_probability"] = 0.25  # half of the step alone
+    found = made(tmp_path, json.dumps(content))
+    assert listed(found, 0)["CLAS_25;SUBC_269"] == 0.25
+    assert listed(found, 0)["CLAS_25;SUBC_270"] == 0.125
+
+
+ANSWERS = {
+    '{"id": "a", "predictions": [{"label": "x", "confidence": 90}]}\n'
+    '{"id": "b", "predictions": [{"label": "y", "confidence": 5}]}\n': ("a", {"x": 0.9}),
+    '{"id": "a", "labels": {"A;x": "85%", "B": 0.1}}\n': ("a", {"A": 0.85, "A;x": 0.85, "B": 0.1}),
+    '{"id": 7, "label": "x", "confidence": 0.5}\n': ("7", {"x": 0.5}),
+    '[[{"label": "x", "score": 0.5}, {"label": "y", "score": 0.25}]]': ("1", {"x": 0.5, "y": 0.25}),
+    '[{"label": "x", "score": 0.5}]': ("1", {"x": 0.5}),
+    '[{"sequence": "t", "labels": ["x", "y"], "scores": [0.5, 0.25]}]': (
+        "t",
+        {"x": 0.5, "y": 0.25},
+    ),
+}
+
+
+@pytest.mark.parametrize("text", ANSWERS, ids=range(len(ANSWERS)))
+def test_answers_of_language_models(text, tmp_path):
+    found = made(tmp_path, text)
+    assert (found.samples[0], listed(found, 0)) == ANSWERS[text]
+    assert bool(found.notes) == text.startswith(("[[", '[{"label'))
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        (
+            '{"id": "a", "labels": {"x": "high"}}\n',
+            "record 1: .* 'high' is not a number",
+        ),
+        ('{"id": "a", "labels": {"x": 101}}\n', "'101' is not from 0 to 100"),
+        ('{"id": "a"}\n', "record 1: .* has no label with a confidence"),
+        ('{"id": "a", "label": "x", "score": 1}\n{"id": \n', "line 2.*not valid JSON"),
+        ("Feature ID\tTaxon\tConfidence\na\tk__F\t-1\n", "stands for a name without a confidence"),
+        ("Feature ID\tTaxon\na\tk__F\n", "no column of confidences. These are names alone"),
+        (" 50.1\t100\t50\tS\t9606\t  Homo sapiens\n", "abundance table .Kraken"),
+        ("#mpa_v30\n#clade_name\trelative_abundance\n", "abundance table .MetaPhlAn"),
+        ("name\ttaxonomy_id\ttaxonomy_lvl\tx\n", "abundance table .Bracken"),
+        ("file\tpercent\treads\ttaxon_id\ttaxon_name\n", "abundance table .Kaiju"),
+        ("mediaID,observationType,scientificName\n", "give this file as the truth"),
+    ],
+)
+def test_files_that_cannot_be_used_say_why(text, match, tmp_path):
+    with pytest.raises(FileError, match=match):
+        made(tmp_path, text)
+
+
+def truth_of(found, tmp_path, text, name="truth.csv", **options):
+    """Return the deepest true label of each sample that has one, and the notes."""
+    path = tmp_path / name
+    path.write_text(text)
+    rows, closed, notes = read_known_names(path, found, **options)
+    labels = found.hierarchy.labels
+    deepest = [max((labels[i] for i in closed[[k]].indices), key=len) for k in range(rows.size)]
+    names = (found.samples[row] for row in rows)
+    return dict(zip(names, deepest, strict=True)), notes
+
+
+def test_truth_of_windows_and_of_people_who_name_pictures(tmp_path):
+    found = made(tmp_path, BIRDS, "birds.csv")
+    text = "File,Start (s),truth\na.WAV,0.0,Barred Owl\na.WAV,3.0,turdus merula\n"
+    first, second = found.samples
+    expected = {first: "Strix varia", second: "Turdus merula"}
+    assert truth_of(found, tmp_path, text)[0] == expected
+    task = {
+        "id": 1,
+        "data": {"audio": "/data/upload/1/0a1b2c3d-1.jpg"},
+        "annotations": [
+            {"result": [{"type": "choices", "value": {"choices": ["deer"]}}]},
+            {"was_cancelled": True, "result": [{"value": {"choices": ["cougar"]}}]},
+        ],
+    }
+    other = task | {"data": {"image": "2.jpg"}, "annotations": [
+        {"result": [{"type": "taxonomy", "value": {"taxonomy": [["deer"]]}}]},
+        {"result": [{"type": "choices", "value": {"choices": ["cougar"]}}]},
+    ]}  # fmt: skip
+    found = made(tmp_path, "file,prediction,score\n1.jpg,deer,.5\n2.jpg,cougar,.5\n")
+    names, notes = truth_of(found, tmp_path, json.dumps([task, other]), "ls.json")
+    assert names == {"1.jpg": "deer"}
+    assert notes == ("1 samples with several true names are left out",)
+
+
+def test_truth_of_camera_traps_in_tables(tmp_path):
+    found = read("speciesnet.json")
+    first, second, third = found.samples
+    text = (
+        "deploymentID,sequenceID,mediaID,observationType,scientificName\n"
+        f"d,q1,{first},animal,Panthera leo\nd,q2,{second},blank,\nd,q3,{third},unknown,\n"
+    )
+    names, notes = truth_of(found, tmp_path, text)
+    assert names == {first: "animal;mammalia;carnivora;felidae;panthera;leo", second: "blank"}
+    assert notes == ("1 true names are empty or belong to samples without a prediction",)
+    text = (
+        "image_id,filename,is_blank,wi_taxon_id,class,order,family,genus,species\n"
+        f"1,{first},0,x,Mammalia,Carnivora,Felidae,Panthera,leo\n2,{second},1,x,,,,,\n"
+    )
+    assert truth_of(found, tmp_path, text)[0] == names
+    text = text.replace(first, "x").replace(second, "y")
+    with pytest.raises(FileError, match=r"its samples are '1', '2'.*those of the predictions"):
+        truth_of(found, tmp_path, text)
+    with pytest.raises(FileError, match="no column 'place'"):
+        truth_of(found, tmp_path, text, sample_column="place")
+
+
+def test_names_that_are_spelled_otherwise_are_matched_and_reported(tmp_path):
+    """The model learned in silence that no species can be trusted."""
+    rows = "".join(f"q{i};size={i};\td:B(1.0),g:Prev(1.0),s:Prev_c{i}(0.9)\n" for i in range(30))
+    found = made(tmp_path, rows)
+    truth = "".join(f"q{i}\tk__B; g__Prev; s__C{i}\n" for i in range(30))
+    names, notes = truth_of(found, tmp_path, truth, "t.tsv")
+    assert names["q7;size=7;"] == "B;Prev;Prev_c7"
+    example = "such as 'C0' for 'Prev_c0'"
+    assert notes == (
+        f"30 of 30 true names (species) were matched without the name above them, {example}",
+    )
+    assert not notes[0].is_warning
+    with pytest.raises(FileError, match=r"none of the 30 true names \(species\) is predicted"):
+        truth_of(found, tmp_path, truth.replace("s__C", "s__other "), "t.tsv")
+    few = truth.replace("s__C", "s__other ").replace("s__other 7", "s__c7", 1)
+    notes = truth_of(found, tmp_path, few, "t.tsv")[1]
+    assert any("only 1 of 30 true names (species) are predicted" in x for x in notes)

@@ -25,8 +25,8 @@ from hierlpr.io.predictions import FORMATS
 @opt.path(
     "--truth",
     "T",
-    "Learn from samples with known names: a table of sample and name or path, a QIIME 2 taxonomy, "
-    "COCO Camera Traps JSON, or .h5ad.",
+    "Learn from samples with known names: a table of sample and name or path (also Camtrap DP and "
+    "Wildlife Insights), a QIIME 2 taxonomy, COCO Camera Traps or Label Studio JSON, or .h5ad.",
     required=False,
 )
 @opt.path("--model", "M", "Name new samples with a model that --truth wrote.", required=False)
@@ -44,6 +44,7 @@ from hierlpr.io.predictions import FORMATS
 @opt.flag("--like-input", "Write the format of the predictions, with paths shortened.")
 @opt.path("--report", "PAGE", "Also write an HTML page about the names.", required=False)
 @click.option("--truth-column", metavar="NAME", help="Column of the truth with the names.")
+@click.option("--sample-column", metavar="NAME", help="Column of the truth with the samples.")
 @opt.path(
     "--hierarchy", "H", "Hierarchy to use instead of the one that the paths imply.", required=False
 )
@@ -77,7 +78,9 @@ def assign(
     shell = Shell(quiet=quiet)
     if (truth is None) == (model is None):
         raise click.UsageError("give --truth to learn, or --model to name new samples.")
-    learning = opt.take(options, ("error", "precision", "confidence", "truth_column", "seed"))
+    learning = opt.take(
+        options, ("error", "precision", "confidence", "truth_column", "sample_column", "seed")
+    )
     more: dict[str, Any] = opt.take(options, ("obsm", "confidences", "report"))
     more["levels"] = [x.strip() for x in (options["levels"] or "").split(",") if x.strip()]
     if hierarchy is not None:

@@ -28,7 +28,7 @@ from hierlpr._utils.files import (
     write_json,
 )
 from hierlpr.cli import _signals
-from hierlpr.exceptions import HierlprError, HierlprWarning, ResourceError
+from hierlpr.exceptions import HierlprError, HierlprWarning, Note, ResourceError
 
 if TYPE_CHECKING:
     from hierlpr.io import ReadReport
@@ -197,9 +197,10 @@ class Shell:
             (self.warn if note.is_warning else self.say)(note)
 
     def notes(self, notes: Iterable[str]) -> None:
-        """Print notes as warnings."""
+        """Print notes, as warnings unless their severity says otherwise."""
         for note in notes:
-            self.warn(note)
+            is_remark = isinstance(note, Note) and not note.is_warning
+            (self.say if is_remark else self.warn)(note)
 
     def input_file(self, path: Any) -> Any:
         """Return the path of an input; stdin (-) and pipes are copied to temporary files first."""

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from hierlpr._utils import AnyPath
 from hierlpr._utils.checks import quote_names
 from hierlpr.exceptions import FileError
-from hierlpr.io.lineages import Collector, Float, Index, Predictions, bare_name, lineage, quote
+from hierlpr.io.lineages import (
+    Collector,
+    Float,
+    Index,
+    Listed,
+    Predictions,
+    bare_name,
+    lineage,
+    quote,
+)
 from hierlpr.io.reading import file_error, load_json
 
 FIELDS = ("class", "order", "family", "genus", "species")
@@ -44,13 +53,16 @@ def as_score(value: Any) -> float:
 
 def read_json(path: AnyPath, raw: bytes) -> Predictions:
     """Read JSON predictions, recognised by their keys."""
-    content = load_json(path, raw)
+    content = load_records(path, raw)
+    if isinstance(content, list):
+        return _answers(path, content)
     keys = set(content) if isinstance(content, dict) else set()
     readers = {"predictions": _speciesnet, "taxonomy_tree": _mapmycells, "images": _megadetector}
     key = next((key for key in readers if key in keys and "annotations" not in keys), None)
     if key is None:
         text = f"there are no predictions; its keys are {quote_names(sorted(keys)) or 'missing'}."
-        hint = "SpeciesNet has 'predictions', MegaDetector 'images', MapMyCells 'taxonomy_tree'."
+        hint = "SpeciesNet has 'predictions', MegaDetector 'images', MapMyCells 'taxonomy_tree'; "
+        hint += 'answers of a model are lines such as {"id": "1", "labels": {"NAME": 0.9}}.'
         raise file_error(path, "the top level", text, hint)
     try:
         return readers[key](path, content, raw)
@@ -58,6 +70,61 @@ def read_json(path: AnyPath, raw: bytes) -> Predictions:
         if isinstance(error, FileError):
             raise
         raise file_error(path, "the top level", str(error)) from None
+
+
+def load_records(path: AnyPath, raw: bytes) -> Any:
+    """Parse JSON, or a list of records that stand on a line each (JSONL)."""
+    lines = [line for line in raw.splitlines() if line.strip()]
+    if not (lines and all(x.startswith(b"{") and x.rstrip().endswith(b"}") for x in lines[:2])):
+        return load_json(path, raw)
+    if len(lines) == 1 and "id" not in (content := load_json(path, raw)):
+        return content
+    return [load_json(f"{path}, line {i}", line) for i, line in enumerate(lines, start=1)]
+
+
+_IDS = ("id", "sample", "custom_id", "file", "filepath", "image", "text", "sequence")
+_LABELS = ("label", "name", "class", "category", "prediction")
+_SCORES = ("confidence", "score", "probability")
+
+
+def _answers(path: AnyPath, records: list[Any]) -> Predictions:
+    """Read the answers of a language model or a Hugging Face pipeline: names with confidences."""
+    found = Collector(path, "answers", "record {}")
+
+    def rows() -> Iterator[Listed]:
+        for number, record in enumerate(records, start=1):
+            try:
+                about = record if isinstance(record, dict) else {}
+                sample = next((about[key] for key in _IDS if key in about), number)
+                yield number, str(sample), [(name, "", x) for name, x in _names_of(record)]
+            except ValueError as error:
+                hint = 'expected {"id": ..., "labels": {NAME: CONFIDENCE}}, or "predictions" with '
+                raise found.error(number, str(error), f"{hint}label and confidence.") from None
+
+    found.add_listed(rows())
+    has_ids = any(isinstance(x, dict) and not set(_IDS).isdisjoint(x) for x in records)
+    note = "the records have no id; samples are numbered from 1"
+    return found.finish(style={}, notes=() if has_ids else (note,))
+
+
+def _names_of(record: Any) -> list[tuple[str, Any]]:
+    """Return the names and confidences of a record."""
+    if isinstance(record, list):
+        return [pair for item in record for pair in _names_of(item)]
+    names = record.get("labels", record.get("predictions")) if isinstance(record, dict) else None
+    if isinstance(names, dict):
+        return [(str(name), score) for name, score in names.items()]
+    if isinstance(names, list) and isinstance(record.get("scores"), list):
+        return [(str(x), y) for x, y in zip(names, record["scores"], strict=True)]
+    if isinstance(names, list):
+        return _names_of(names)
+    name, score = (
+        next((record[key] for key in keys if isinstance(record, dict) and key in record), None)
+        for keys in (_LABELS, _SCORES)
+    )
+    if not isinstance(name, str) or score is None:
+        raise ValueError(f"{quote(record)} has no label with a confidence.")
+    return [(name, score)]
 
 
 def _collect(found: Collector, items: list[Any], parse: Callable[[Any], Parsed]) -> None:
@@ -229,8 +296,12 @@ def _mapmycells(path: AnyPath, content: Any, raw: bytes) -> Predictions:
         for level in levels:
             at = field(cell, level, dict, default={})
             nodes = [at.get("assignment"), *field(at, "runner_up_assignment", list, default=[])]
-            given = [at.get("bootstrapping_probability")]
-            given += field(at, "runner_up_probability", list, default=[])
+            step = at.get("bootstrapping_probability")
+            # The product along the path, which runners-up share up to their last step.
+            whole = at.get("aggregate_probability", step)
+            others = field(at, "runner_up_probability", list, default=[])
+            share = as_score(whole) / as_score(step) if at and step else 1.0
+            given = [whole, *(x * share for x in others)]
             if len(given) != len(nodes):
                 raise ValueError(f"{len(given)} probabilities for {len(nodes)} nodes of {level}.")
             for node, score in zip(nodes, given, strict=True) if at else ():

@@ -21,12 +21,14 @@ from hierlpr.io.reading import file_error
 
 Index = NDArray[np.int64]
 Float = NDArray[np.float64]
+# The place of a sample, the sample, and its names with another name ("": none) and confidence.
+Listed = tuple[int, str, list[tuple[str, str, Any]]]
 Entry = tuple[str, str, str]  # name, rank ("" if unknown) and confidence, as a file has them
 Aliases = dict[str, str | None]
 SEPARATOR = ";"  # between the names of a label's path
 MOST_RANKS = 64
 LONGEST_NAME = 1_000  # characters
-PERCENT = ("mothur", "dada2", "anndata")  # formats with confidences from 0 to 100
+PERCENT = ("mothur", "dada2", "anndata", "blca")  # formats with confidences from 0 to 100
 _LEVELS = tuple(f"level {i + 1}" for i in range(MOST_RANKS + 1))  # of ranks without a name
 RANKS = {
     "d": "domain", "sk": "superkingdom", "k": "kingdom", "p": "phylum", "c": "class", "o": "order",
@@ -86,6 +88,22 @@ def split_prefix(text: str, has_colons: bool = False) -> tuple[str, str, str]:
     number = int(word[2:]) if word.startswith("D_") else len(_SILVA)
     rank = _SILVA[number] if number < len(_SILVA) else RANKS.get(word, word)
     return name.strip('" '), rank, prefix
+
+
+def read_confidence(value: Any) -> float:
+    """Return a confidence as a number, ``85%`` as 0.85; raise ValueError for anything else."""
+    text = str(value).strip()
+    try:
+        number = float(text.removesuffix("%"))
+    except ValueError:
+        hint = "ask the tool for numbers from 0 to 1 or from 0 to 100."
+        if '"' in text:
+            hint = "write the file without quotes."
+        raise ValueError(f"the confidence {quote(text)} is not a number.\nHint: {hint}") from None
+    if number == -1.0:
+        hint = "run the tool so that it gives confidences; without them no name can be judged."
+        raise ValueError(f"-1 stands for a name without a confidence.\nHint: {hint}")
+    return number / 100.0 if text.endswith("%") else number
 
 
 class Collector:
@@ -151,12 +169,7 @@ class Collector:
                 above = label
                 self._label.append(label)
                 self._place.append(min(place, MOST_RANKS))
-                try:
-                    self._score.append(float(score))
-                except ValueError:
-                    text = f"the confidence {quote(score)} is not a number."
-                    hint = "\nHint: write the file without quotes." if '"' in str(score) else ""
-                    raise ValueError(text + hint) from None
+                self._score.append(read_confidence(score))
         except ValueError as error:
             raise self.error(number, str(error)) from None
         self._end(number, sample)
@@ -167,6 +180,33 @@ class Collector:
             self._label.append(label)
             self._score.append(min(scores[label], 1.0))
         self._end(number, sample)
+
+    def add_listed(self, rows: Iterable[Listed]) -> None:
+        """Add samples with names in any number; the largest confidence of a repeated name counts.
+
+        A name may be a path. Confidences are percentages if some are above 1.
+        """
+        samples: dict[str, tuple[int, dict[int, float]]] = {}
+        for number, sample, names in rows:
+            _, scores = samples.setdefault(sample, (number, {}))
+            try:
+                for text, other, value in names:
+                    score = read_confidence(value)
+                    if not 0.0 <= score <= 100.0:
+                        raise ValueError(f"the confidence {quote(value)} is not from 0 to 100.")
+                    above = -1
+                    for depth, name in enumerate(text.split(SEPARATOR)):
+                        above = self.label(above, name, _LEVELS[min(depth, MOST_RANKS)])
+                        if above >= 0:
+                            scores[above] = max(scores.get(above, 0.0), score)
+                    if other and above >= 0:
+                        self.pairs.append((other, above))
+            except ValueError as error:
+                raise self.error(number, str(error)) from None
+        largest = max((x for _, scores in samples.values() for x in scores.values()), default=0.0)
+        scale = 100.0 if largest > 1.0 + 1e-6 else 1.0
+        for sample, (number, scores) in samples.items():
+            self.add_scores(number, sample, {label: x / scale for label, x in scores.items()})
 
     def _end(self, number: int, sample: str) -> None:
         if not sample or sample in self._samples:

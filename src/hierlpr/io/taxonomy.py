@@ -1,7 +1,8 @@
-"""Predictions in text files: SINTAX, mothur, RDP, QIIME 2, DADA2 and the CSV of MapMyCells.
+"""Predictions in text files: one reader of tables, and what each tool writes into them.
 
-Every format is a table with one sample per row. Of each, `parse` turns the cells of a row into a
-path of scored names, or raises ValueError, and `cut` keeps of the cells only the first names.
+Of each format, `parse` turns the cells of a row into a path of scored names, or raises ValueError,
+and `cut` keeps of the cells only the first names. A table of `PATH_FORMATS` describes files without
+a header; files with one have a column of paths, columns for each rank, or a row per name.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
 
@@ -16,18 +18,25 @@ import numpy as np
 
 from hierlpr._utils import AnyPath
 from hierlpr.exceptions import DataError
-from hierlpr.io.lineages import RANKS, Collector, Entry, Float, Index, Predictions, quote
+from hierlpr.io.lineages import RANKS, Collector, Entry, Float, Index, Listed, Predictions, quote
 from hierlpr.io.reading import file_error, numbered_lines
 
 Cells = list[str]
 Parse = Callable[[Cells], Iterable[Entry]]
 Cut = Callable[[Cells, int], Cells]
-_CONFIDENCES = ("_bootstrapping_probability", "_correlation_coefficient")
+# The product along the path before the last step alone, which says nothing of the steps above.
+_CONFIDENCES = (
+    "_aggregate_probability",
+    "_bootstrapping_probability",
+    "_correlation_coefficient",
+)
 _HINTS = {
     "sintax": "expected sequence, tab, d:NAME(0.99),p:NAME(0.95),... as vsearch --sintax writes.",
     "mothur": "expected sequence, tab, NAME(100);NAME(98);... as mothur's classify.seqs writes.",
     "rdp": "expected sequence, strand, then name, rank and confidence of each rank, separated by "
     "tabs, as the RDP classifier writes with -f fixrank or -f allrank.",
+    "blca": "expected sequence, tab, rank:NAME;confidence;rank:NAME;confidence;... as BLCA writes.",
+    "qiime1": "expected sequence, path and confidence, separated by tabs, as QIIME 1 writes.",
     "qiime2": "a QIIME 2 taxonomy has the columns Feature ID, Taxon, Confidence (or Consensus).",
     "dada2": "assignTaxonomy(..., outputBootstraps=TRUE) gives $tax and $boot: write.csv both into "
     "one table, or into two and give the second as confidences.",
@@ -130,7 +139,28 @@ def _read_table(
     return found.finish(style=style, columns=tuple(columns), cells=own_cells, rewrite=rewrite)
 
 
-def _split_score(piece: str) -> Entry:
+@dataclass(frozen=True, slots=True)
+class PathFormat:
+    """How a text file without a header of its own writes the path of a sample.
+
+    The cells from `first` on, or that cell alone if there is a `separator`, are pieces of which
+    `width` make one name with its rank and confidence, as `entry` reads them.
+    """
+
+    kind: str
+    pattern: str  # of a row with a path
+    first: int
+    entry: Callable[..., Entry]
+    separator: str = ""
+    width: int = 1
+    columns: tuple[str, ...] = ("taxonomy",)  # names of the cells after the sample
+    end: str = ""  # of a written path
+    is_row: Callable[[Cells], bool] = lambda cells: len(cells) > 1
+    # Completes the cells after a cut: gets them and the pieces kept and removed.
+    complete: Callable[[Cells, Cells, Cells], Cells] = lambda cells, kept, rest: cells
+
+
+def _scored_name(piece: str) -> Entry:
     """Split NAME(SCORE)."""
     name, _, score = piece.rpartition("(")
     if not score.endswith(")") or not name:
@@ -138,73 +168,119 @@ def _split_score(piece: str) -> Entry:
     return name, "", score[:-1]
 
 
-def read_sintax(path: AnyPath, raw: bytes) -> Predictions:
-    """Read what vsearch and usearch write with ``--sintax`` and ``--tabbedout``."""
-
-    def parse(cells: Cells) -> list[Entry]:
-        if not 2 <= len(cells) <= 4:
-            raise ValueError(f"cannot read {quote(cells[0])}.")
-        return [_split_score(x) for x in cells[1].split(",")] if cells[1] else []
-
-    def cut(cells: Cells, kept: int) -> Cells:
-        pieces = cells[1].split(",")[:kept]
-        names = (piece.rpartition("(")[0] for piece in pieces)
-        return [cells[0], ",".join(pieces), "".join(cells[2:3]), ",".join(names)]
-
-    columns = ("taxonomy", "strand")
-    return _read_table(TextTable(path, raw), "sintax", (parse, cut), columns, separator=",")
+def _ranked_name(piece: str, score: str) -> Entry:
+    """Split RANK:NAME."""
+    rank, _, name = piece.partition(":")
+    return name, rank, score
 
 
-def read_mothur(path: AnyPath, raw: bytes) -> Predictions:
-    """Read what mothur's ``classify.seqs`` and ``classify.otu`` write.
+def _complete_sintax(cells: Cells, kept: Cells, rest: Cells) -> Cells:
+    names = (piece.rpartition("(")[0] for piece in kept)
+    return [*cells[:2], "".join(cells[2:3]), ",".join(names)]
 
-    Ranks below the last name are written as ``NAME_unclassified(CONFIDENCE)``, as mothur does.
-    """
+
+def _complete_mothur(cells: Cells, kept: Cells, rest: Cells) -> Cells:
+    """Write ranks below the last name as ``NAME_unclassified(CONFIDENCE)``, as mothur does."""
+    stay = kept or ["unknown(100)"]
+    name, _, confidence = stay[-1].rpartition("(")
+    fill = [f"{name}_unclassified({confidence}"] * (len(kept) + len(rest) - len(stay))
+    return [*cells[:-1], ";".join([*stay, *fill]) + ";"]
+
+
+PATH_FORMATS = (
+    PathFormat(
+        "sintax",
+        r"^[^\t]+\t[a-z]:[^,\t]*\([^()]*\)(,|\t|$)",
+        first=1,
+        entry=_scored_name,
+        separator=",",
+        columns=("taxonomy", "strand"),
+        is_row=lambda cells: 2 <= len(cells) <= 4,
+        complete=_complete_sintax,
+    ),
+    PathFormat(
+        "mothur",
+        r"^[^\t]+\t(\d+\t)?[^;\t]+\([^()]*\)(;|$)|^OTU\tSize\tTaxonomy$",
+        first=-1,
+        entry=_scored_name,
+        separator=";",
+        end=";",
+        is_row=lambda cells: len(cells) in (2, 3) and all(x.isdecimal() for x in cells[1:-1]),
+        complete=_complete_mothur,
+    ),
+    PathFormat(
+        "rdp",
+        r"^[^\t]+\t[-+]?\t[^\t]*\t[^\t]*\t[0-9.]+(\t|$)",
+        first=2,
+        entry=lambda name, rank, score: ("" if rank == "rootrank" else name, rank, score),
+        width=3,
+        columns=("strand",),
+    ),
+    PathFormat(
+        "blca",
+        r"^[^\t]+\t[a-z]+:[^;\t]*;[0-9.]+;",
+        first=1,
+        entry=_ranked_name,
+        separator=";",
+        width=2,
+        end=";",
+    ),
+)
+
+
+def read_paths(path: AnyPath, raw: bytes, form: PathFormat) -> Predictions:
+    """Read a file with one path per sample in which every name has its confidence."""
     has_header = raw[:20].lower().startswith(b"otu\tsize\ttaxonomy")
     table = TextTable(path, raw, 0 if has_header else None)
+    first, sep = form.first, form.separator
 
-    def parse(cells: Cells) -> list[Entry]:
-        if len(cells) != 2 + has_header or not all(x.isdecimal() for x in cells[1:-1]):
+    def pieces(cells: Cells) -> Cells:
+        if not form.is_row(cells):
             raise ValueError(f"cannot read {quote(cells[0])}.")
-        return [_split_score(x) for x in cells[-1].rstrip(";").split(";")]
-
-    def cut(cells: Cells, kept: int) -> Cells:
-        pieces = cells[-1].rstrip(";").split(";")
-        stay = pieces[:kept] or ["unknown(100)"]
-        name, _, confidence = stay[-1].rpartition("(")
-        fill = [f"{name}_unclassified({confidence}"] * (len(pieces) - len(stay))
-        return [*cells[:-1], ";".join([*stay, *fill]) + ";"]
-
-    columns = table.header[1:] or ("taxonomy",)
-    return _read_table(table, "mothur", (parse, cut), columns, separator=";", end=";")
-
-
-def read_rdp(path: AnyPath, raw: bytes) -> Predictions:
-    """Read what the RDP classifier writes as ``fixrank`` or ``allrank``."""
+        parts = cells[first].rstrip(sep).split(sep) if sep else cells[first:]
+        return [] if parts == [""] else parts
 
     def parse(cells: Cells) -> Iterator[Entry]:
-        parts = [] if cells[2:] == [""] else cells[2:]
-        if len(parts) % 3:
-            raise ValueError("the cells after the strand do not come in threes.")
-        triples = zip(*(parts[i::3] for i in range(3)), strict=True)
-        return (("" if rank == "rootrank" else x, rank, score) for x, rank, score in triples)
+        parts, width = pieces(cells), form.width
+        if len(parts) % width:
+            raise ValueError(f"the parts of the path do not come in groups of {width}.")
+        return (form.entry(*parts[i : i + width]) for i in range(0, len(parts), width))
 
-    def cut(cells: Cells, kept: int) -> Cells:
-        return [*cells[:2], *(cells[2 : 2 + 3 * kept] or [""])]
+    def cut(cells: Cells, n_kept: int) -> Cells:
+        parts, n = pieces(cells), n_kept * form.width
+        if not sep:
+            return [*cells[:first], *(parts[:n] or [""])]
+        at = first % len(cells)
+        text = sep.join(parts[:n]) + (form.end if n else "")
+        changed = [*cells[:at], text, *cells[at + 1 :]]
+        return form.complete(changed, parts[:n], parts[n:])
 
-    return _read_table(TextTable(path, raw), "rdp", (parse, cut), ("strand",))
+    columns = table.header[1:] or form.columns
+    style: dict[str, Any] = {"separator": sep, "end": form.end} if sep else {}
+    return _read_table(table, form.kind, (parse, cut), columns, **style)
 
 
-def read_qiime2(path: AnyPath, raw: bytes) -> Predictions:
-    """Read a QIIME 2 taxonomy: one confidence per rank, or one that all names take."""
-    table = TextTable(path, raw, 0)
-    lower = [name.lower() for name in table.header]
-    at = lower.index("taxon")
-    score = next((lower.index(x) for x in ("confidence", "consensus") if x in lower), None)
+def read_qiime(path: AnyPath, raw: bytes, at: int | None = None) -> Predictions:
+    """Read a table with a column of paths and one of confidences, such as a QIIME 2 taxonomy.
+
+    There is one confidence per rank, or one that all names take. QIIME 1 has no header: sample,
+    path and confidence, and perhaps more, with the path in column `at`.
+    """
+    table = TextTable(path, raw, 0 if at is None else None)
+    score: int | None = 2
+    if at is None:
+        lower = [name.lower() for name in table.header]
+        at = lower.index("taxon")
+        score = next((lower.index(x) for x in ("confidence", "consensus") if x in lower), None)
     if score is None:
-        raise file_error(path, "line 1", "there is no column of confidences.", _HINTS["qiime2"])
+        text = "there is no column of confidences."
+        if len(table.header) == 2:
+            text += " These are names alone, as of a reference database."
+        raise file_error(path, "line 1", text, _HINTS["qiime2"])
 
     def parse(cells: Cells) -> Iterable[Entry]:
+        if len(cells) < 3:
+            raise ValueError(f"cannot read {quote(cells[0])}.")
         names, given = cells[at].split(";"), cells[score].split(";")
         if len(given) not in (1, len(names)):
             raise ValueError(f"{len(given)} confidences for {len(names)} ranks.")
@@ -218,7 +294,9 @@ def read_qiime2(path: AnyPath, raw: bytes) -> Predictions:
         return [changed.get(i, cell) for i, cell in enumerate(cells)]
 
     separator = "; " if b"; " in raw else ";"
-    return _read_table(table, "qiime2", (parse, cut), table.header[1:], separator=separator)
+    columns = table.header[1:] or ("taxonomy", "confidence")
+    kind = "qiime2" if table.header else "qiime1"
+    return _read_table(table, kind, (parse, cut), columns, separator=separator)
 
 
 def _level_functions(
@@ -282,7 +360,7 @@ def read_mapmycells_csv(path: AnyPath, raw: bytes) -> Predictions:
     for rank in (x.removesuffix("_label") for x in column if x.endswith("_label")):
         score = next((rank + x for x in _CONFIDENCES if rank + x in column), None)
         if score is None:
-            text = f"the level {quote(rank)} has no column {quote(rank + _CONFIDENCES[0])}."
+            text = f"the level {quote(rank)} has no column {quote(rank + _CONFIDENCES[1])}."
             raise file_error(path, f"line {at + 1}", text, _HINTS["mapmycells"])
         own = [i for name, i in column.items() if name.startswith(f"{rank}_")]
         levels.append((rank, column[f"{rank}_label"], column[score], own))
@@ -294,3 +372,50 @@ def read_mapmycells_csv(path: AnyPath, raw: bytes) -> Predictions:
     names = {cells[i]: cells[k] for _, cells in table.rows() for i, k in shown_at if cells[k]}
     functions = _level_functions(levels, "")
     return _read_table(table, "mapmycells", functions, table.header[1:], names, names=True)
+
+
+# -- one row per sample and name ----------------------------------------------------------------
+
+_FILES = ("file", "filepath", "begin path", "begin file", "file_path", "sample", "image", "id")
+_STARTS = ("start (s)", "begin time (s)", "start")
+_NAMES = ("scientific name", "prediction", "label", "name", "species")
+_SCORES = ("confidence", "score", "probability")
+
+
+def row_columns(
+    header: Sequence[str],
+) -> tuple[int | None, int | None, int, int | None, int] | None:
+    """Return the columns of file, start of the window, name, other name and confidence of a table.
+
+    BirdNET and animl have one row per detection, other tools one per sample and label. None if the
+    table has no sample, no name or no confidence.
+    """
+    lower = [name.strip().lower() for name in header]
+    wanted = (_FILES, _STARTS, _NAMES, ("common name",), _SCORES)
+    file, start, name, other, score = (
+        next((lower.index(x) for x in names if x in lower), None) for names in wanted
+    )
+    name = other if name is None else name
+    if name is None or score is None or (file is None and start is None):
+        return None
+    return file, start, name, other, score
+
+
+def sample_of_row(cells: Cells, file: int | None, start: int | None) -> str:
+    """Return the sample of a row: its file and, of windows, their start in seconds."""
+    return " ".join(cells[at] for at in (file, start) if at is not None)
+
+
+def read_detections(path: AnyPath, raw: bytes) -> Predictions:
+    """Read a table with one row per sample and name, of which the highest confidence counts."""
+    table = TextTable(path, raw, 0)
+    file, start, at, other, score = row_columns(table.header) or (0, None, 1, None, 2)
+    found = Collector(path, "detections" if start is None else "windows", "line {}")
+
+    def rows() -> Iterator[Listed]:
+        for number, cells in table.rows():
+            name = cells[at], "" if other is None else cells[other], cells[score]
+            yield number, sample_of_row(cells, file, start), [name]
+
+    found.add_listed(rows())
+    return found.finish(style={})

@@ -1,0 +1,356 @@
+"""The true names of samples, and how they are found among predicted ones.
+
+Truth is one name or one path per sample, in a file of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from hierlpr._utils import AnyPath
+from hierlpr._utils.checks import quote_names
+from hierlpr.exceptions import Note
+from hierlpr.io import taxonomy
+from hierlpr.io.anndata import is_anndata, obs_column, open_anndata
+from hierlpr.io.json_predictions import field
+from hierlpr.io.lineages import (
+    RANKS,
+    SEPARATOR,
+    Index,
+    Predictions,
+    bare_name,
+    has_name,
+    quote,
+    split_prefix,
+)
+from hierlpr.io.predictions import unpack_artifact
+from hierlpr.io.reading import file_error, load_json, read_bytes
+
+_COLUMNS = (
+    *("truth", "taxon", "taxonomy", "label", "name", "scientificname", "scientific name"),
+    *("species", "cell_type"),
+)
+_BLANKS = {"observationtype": "blank", "is_blank": "1"}  # columns that say that nothing is there
+_FEW = 20  # names of a rank, from which on it is said that none of them is predicted
+Names = list[tuple[str, str, str]]  # place, sample, name
+
+
+def read_known_names(
+    path: Any,
+    predictions: Predictions,
+    *,
+    column: str | None = None,
+    sample_column: str | None = None,
+) -> tuple[Index, sparse.csr_array, tuple[str, ...]]:
+    """Read the true name of samples.
+
+    The file is a table, a QIIME 2 taxonomy, an obs column, COCO Camera Traps or Label Studio JSON.
+    Of a table, `column` has the names, by default the one of a usual name, or several with a rank
+    each; `sample_column` the samples, by default the one in which most of them are found.
+
+    Returns the rows of `predictions` that have one, their labels with all ancestors as a CSR matrix
+    of 0 and 1, and what was left out. A path that leaves the hierarchy counts as its known part:
+    whatever is predicted beside or below is wrong. A single name that is never predicted says
+    nothing about its ancestors, so the sample is left out.
+    """
+    hierarchy = predictions.hierarchy
+    samples = _SampleNames(predictions.samples)
+    finder = _Finder(path, predictions)
+    name_of: dict[int, str] = {}
+    place_of: dict[str, str] = {}  # of names
+    several: set[int] = set()
+    counts, unknown = Counter[str](), Counter[str]()
+    pairs = _read_names(path, column, sample_column, samples)
+    for place, sample, name in pairs:
+        row = samples.row(sample)
+        if not has_name(name) or row is None:
+            counts["true names are empty or belong to samples without a prediction"] += 1
+        elif name_of.setdefault(row, name) != name:
+            several.add(row)
+        place_of.setdefault(name, place)
+    if not name_of:
+        given = [sample for _, sample, _ in pairs]
+        text = f"none of its samples is in {predictions.path}."
+        hint = f"its samples are {quote_names(given, most=3)}, those of the predictions "
+        hint += f"{quote_names(predictions.samples, most=3)}; sample_column= names another column."
+        raise file_error(path, "", text, hint, ("sample_column",))
+    counts["samples with several true names are left out"] = len(several)
+    entries: list[tuple[int, int]] = []
+    nothing: list[int] = []  # rows whose predicted names are all wrong
+    for row, name in name_of.items():
+        if row in several:
+            continue
+        label, is_cut = finder.find(place_of[name], name)
+        if label is not None:
+            counts["true paths go deeper than any prediction and are cut there"] += is_cut
+            entries.append((row, hierarchy.index(label)))
+        elif is_cut:
+            counts["true paths share no name with the predictions, which count as wrong"] += 1
+            nothing.append(row)
+        else:
+            unknown[name] += 1
+    if not entries:
+        text = f"none of its names is predicted; the first are {quote_names(list(unknown))}."
+        if several:
+            text = "no sample has a single true name."
+        hint = f"predicted are {quote_names(list(hierarchy.names.values()), most=3)}."
+        raise file_error(path, "", text, hint)
+    if unknown:
+        text = "true names are never predicted and were left out, such as {}: more new samples "
+        text += "than promised may get a wrong name; give their paths"
+        counts[text.format(quote_names(list(unknown)))] = unknown.total()
+    row, labels = np.array(entries, dtype=np.int64).T
+    kept = np.unique(np.concatenate([row, np.array(nothing, dtype=np.int64)]))
+    row = np.searchsorted(kept, row)
+    ones = np.ones(labels.size, dtype=bool)
+    truth = sparse.csr_array((ones, (row, labels)), shape=(kept.size, hierarchy.n_labels))
+    closed = sparse.csr_array(hierarchy.close_upward(truth), dtype=np.float64)
+    notes = [Note(f"{n:,} {text}", is_warning=True) for text, n in counts.items() if n]
+    return kept, closed, (*notes, *finder.notes())
+
+
+class _SampleNames:
+    """The rows of samples by name; without sizes (``;size=9``) or folders where that is unique."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._row: dict[str, int | None] = {}
+        for row, name in enumerate(names):
+            for form in self._forms(name)[1:]:
+                self._row[form] = row if self._row.get(form, row) == row else None
+        self._row.update({name: row for row, name in enumerate(names)})
+
+    @staticmethod
+    def _forms(name: str) -> tuple[str, ...]:
+        short = re.sub(r";size=\d+;?$", "", name)
+        return name, short, re.split(r"[\\/]", short)[-1]
+
+    def row(self, name: str) -> int | None:
+        """Return the row of a sample, None if there is none or it is not clear which."""
+        found = (self._row[form] for form in self._forms(name) if form in self._row)
+        return next(found, None)
+
+
+# -- files of truth -----------------------------------------------------------------------------
+
+
+def _read_names(
+    path: Any, column: str | None, sample_column: str | None, samples: _SampleNames
+) -> Names:
+    if is_anndata(path):
+        called, data = open_anndata(path)
+        names = obs_column(called, data, column)
+        cells = [str(name) for name in data.obs_names]
+        return [(f"cell {i}", *x) for i, x in enumerate(zip(cells, names, strict=True))]
+    raw = unpack_artifact(path, read_bytes(path))
+    if raw.lstrip()[:1] == b"{":
+        return _read_coco(path, load_json(path, raw), samples)
+    if raw.lstrip()[:1] == b"[":
+        return _read_label_studio(path, load_json(path, raw), samples)
+    return _read_table(path, raw, column, sample_column, samples)
+
+
+def _read_table(
+    path: AnyPath, raw: bytes, column: str | None, sample_column: str | None, samples: _SampleNames
+) -> Names:
+    """Read a table with a header; of two columns, samples and names, it may be missing."""
+    table = taxonomy.TextTable(path, raw, 0)
+    header = [name.lower() for name in table.header]
+
+    def named(wanted: str, option: str) -> int:
+        if wanted.strip().lower() not in header:
+            hint = f"choose one with {option}=; there are {quote_names(table.header)}."
+            raise file_error(path, "line 1", f"no column {quote(wanted)}.", hint, (option,))
+        return header.index(wanted.strip().lower())
+
+    ranks = [i for i, x in enumerate(header) if x in RANKS.values()]
+    at = next((header.index(name) for name in _COLUMNS if name in header[1:]), None)
+    columns = [at] if at is not None else []
+    if column is not None:
+        columns = [named(column, "truth_column")]
+    elif len(ranks) > 1:
+        columns = ranks
+    if not columns and len(header) != 2:
+        hint = f"choose one with truth_column=; there are {quote_names(table.header)}."
+        text = "which column has the true names?"
+        raise file_error(path, "line 1", text, hint, ("truth_column",))
+    rows: Iterable[tuple[int, list[str]]] = table.rows()
+    if not columns and samples.row(table.header[0]) is not None:  # there is no header
+        rows = chain([(1, table.header)], rows)
+    columns = columns or [1]
+    kept = list(rows)
+    window = taxonomy.row_columns([*header, "name", "score"]) or (None, None)
+    if sample_column is not None:
+        place: tuple[int | None, int | None] = (named(sample_column, "sample_column"), None)
+    elif None not in window[:2]:
+        place = window[:2]
+    else:
+        found = [
+            sum(samples.row(cells[i]) is not None for _, cells in kept) for i in range(len(header))
+        ]
+        place = (max(range(len(header)), key=lambda i: (found[i], -i)), None)
+    blanks = [(header.index(x), text) for x, text in _BLANKS.items() if x in header]
+    names: Names = []
+    for line, cells in kept:
+        name = SEPARATOR.join(cells[i] for i in columns).strip(SEPARATOR)
+        if any(cells[i].lower() == text for i, text in blanks):
+            name = "blank"
+        names.append((f"line {line}", taxonomy.sample_of_row(cells, *place), name))
+    return names
+
+
+def _read_coco(path: AnyPath, content: Any, samples: _SampleNames) -> Names:
+    """Read COCO Camera Traps: the categories annotated in each image, found by file name or id."""
+
+    def by_id(key: str, name: str) -> dict[Any, str]:
+        return {field(x, "id", int, str): field(x, name, str) for x in field(content, key, list)}
+
+    names, where = {}, "categories"
+    try:
+        name_of = by_id(where, "name")
+        where = "images"
+        file_of = by_id(where, "file_name")
+        for i, note in enumerate(field(content, "annotations", list)):
+            where = f"annotations[{i}]"
+            name = name_of[field(note, "category_id", int, str)]
+            image = field(note, "image_id", str, int)
+            sample = file_of[image] if samples.row(file_of[image]) is not None else str(image)
+            pair = (sample, "blank" if name == "empty" else name)
+            names[pair] = (where, *pair)
+    except KeyError as error:
+        text = f"{quote(error.args[0])} is not defined in the file."
+        raise file_error(path, where, text) from None
+    except ValueError as error:
+        raise file_error(path, where, str(error)) from None
+    return list(names.values())
+
+
+def _read_label_studio(path: AnyPath, tasks: list[Any], samples: _SampleNames) -> Names:
+    """Read a Label Studio export: the choices or taxonomy paths of each task's annotations.
+
+    A task is found by a value of its data, such as the file name without the prefix of an upload,
+    or by its id.
+    """
+    names: Names = []
+    for i, task in enumerate(tasks):
+        try:
+            data = field(task, "data", dict)
+            texts = [x for x in data.values() if isinstance(x, str)]
+            texts += [re.sub(r"^.*[\\/][0-9a-f]{8}-", "", x) for x in texts]
+            texts.append(str(task.get("id", i)))
+            sample = next((x for x in texts if samples.row(x) is not None), texts[0])
+            for note in field(task, "annotations", list):
+                for part in field(note, "result", list) if not note.get("was_cancelled") else ():
+                    value = field(part, "value", dict)
+                    chosen = [[str(x)] for x in value.get("choices", [])]
+                    chosen += [list(map(str, x)) for x in value.get("taxonomy", [])]
+                    names += [(f"task {i}", sample, SEPARATOR.join(x)) for x in chosen]
+        except ValueError as error:
+            hint = "export the project from Label Studio as JSON."
+            raise file_error(path, f"task {i}", str(error), hint) from None
+    return names
+
+
+# -- names ----------------------------------------------------------------------------------------
+
+
+def _plain(name: str, above: str = "") -> str:
+    """Return a name in lower case, with blanks for underscores, without the name above it.
+
+    >>> _plain("Prevotella_copri", "Prevotella"), _plain("copri", "Prevotella")
+    ('copri', 'copri')
+    """
+    text = re.sub(r"[_\s]+", " ", name).strip().lower()
+    return text.removeprefix(f"{_plain(above)} ") if above else text
+
+
+class _Finder:
+    """Finds the labels that true names mean, and remembers how well names of each rank agree."""
+
+    def __init__(self, path: AnyPath, predictions: Predictions) -> None:
+        self._path, self._of = path, predictions
+        self._labels: dict[str, tuple[str | None, bool]] = {}
+        self._below: dict[str, dict[str, str | None]] = {}
+        self._matched: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._example: dict[tuple[str, str], str] = {}  # of each rank and kind of match
+
+    def find(self, place: str, text: str) -> tuple[str | None, bool]:
+        """Return the label that a name or path means, and whether the path was cut to find it."""
+        if text not in self._labels:
+            self._labels[text] = self._find(place, text)
+        return self._labels[text]
+
+    def _find(self, place: str, text: str) -> tuple[str | None, bool]:
+        aliases, known = self._of.aliases, self._of.hierarchy
+        if (label := aliases.get(text.strip().lower())) is not None:
+            return label, False
+        is_sintax = re.match("[a-z]:", text) is not None
+        pieces = text.split("," if is_sintax else SEPARATOR)
+        names = [x for x in (split_prefix(y, is_sintax)[0] for y in pieces) if has_name(x)]
+        if not names:
+            return None, False
+        top = names[0].lower()
+        if len(names) == 1 and top in aliases and aliases[top] is None:
+            hint = "give the whole path, such as Bacteria;Firmicutes."
+            text = f"the name {quote(text)} is that of several labels."
+            raise file_error(self._path, place, text, hint)
+        # A path may begin above or below the top of the predicted ones.
+        label = None
+        for name in names:
+            if label is None:
+                label = name if name in known.roots else aliases.get(name.lower())
+            elif (below := self._child(label, name)) is None:
+                return label, True
+            else:
+                label = below
+        return label, label is None and len(names) > 1
+
+    def _child(self, label: str, name: str) -> str | None:
+        """Return the label that a name below another means, by its spelling or by safe rules."""
+        known = self._of.hierarchy
+        if label not in self._below:
+            forms = self._below[label] = {}
+            for below in known.children(label):  # named as in a path, or readably
+                for text in {bare_name(below), known.name(below)}:
+                    forms[text.lower()] = below
+                    plain = "\0" + _plain(text, bare_name(label))
+                    forms[plain] = below if forms.get(plain, below) == below else None
+        forms = self._below[label]
+        if not forms:
+            return None
+        child = forms.get(name.lower())
+        kind = "as written"
+        if child is None:
+            child, kind = forms.get("\0" + _plain(name, bare_name(label))), "by rules"
+        example = child or next(iter(known.children(label)))
+        rank = self._of.ranks[known.index(example)] or "the same rank"
+        kind = "not" if child is None else kind
+        self._matched[rank][kind] += 1
+        self._example.setdefault((rank, kind), f"{quote(name)} for {quote(bare_name(example))}")
+        return child
+
+    def notes(self) -> list[Note]:
+        """Return how names were matched; raise if no name of a rank is among the predicted ones."""
+        notes = []
+        for rank, n in self._matched.items():
+            total, which = n.total(), f"true names ({rank})"
+            if n["by rules"]:
+                text = (
+                    f"{n['by rules']:,} of {total:,} {which} were matched without the name above "
+                )
+                notes.append(Note(f"{text}them, such as {self._example[rank, 'by rules']}"))
+            example = self._example.get((rank, "not"), "")
+            if n["not"] == total >= _FEW:
+                text = f"none of the {total:,} {which} is predicted, such as {example}."
+                hint = "write both in the same way, or cut the true paths above this rank."
+                raise file_error(self._path, "", text, hint)
+            if n["not"] > 0.9 * total and total >= _FEW:
+                text = f"only {total - n['not']:,} of {total:,} {which} are predicted"
+                notes.append(Note(f"{text}; the truth has {example}", is_warning=True))
+        return notes
