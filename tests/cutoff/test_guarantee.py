@@ -30,6 +30,7 @@ from hierlpr.cutoff.guarantee import (
     plan_tests,
 )
 from hierlpr.cutoff.instances import Shuffle, list_instances, random_order, sort_by_sample
+from hierlpr.data.truth import Truth
 
 
 def draw(n_samples, rng, *, n_labels=3, shift=0.0):
@@ -376,7 +377,7 @@ def test_the_gain_of_a_cluster_is_the_mean_of_its_samples():
     profile = LevelProfile.of(list_instances(*draw(2000, 20)))
     promise, pair = Promise(0.3, 0.2), plan_tests(profile, 100, score.shape[1], Promise(0.3, 0.2))
     cluster = np.random.default_rng(0).permutation(np.arange(300) % 100)
-    instances = list_instances(score, truth, None, cluster)
+    instances = list_instances(score, Truth(truth, cluster=cluster))
     passed = pass_tests(instances, pair, promise, instances.weight)
     order = random_order(instances).order
     for level, limit, square in pair[: len(passed) + 1]:
@@ -402,11 +403,12 @@ def patients(rng, n_patients, size, precision):
 def test_patients_are_not_certified_too_often(n_patients):
     plan, runs = [], 400
     below = {"clusters": 0, "rows": 0}
-    plan = LevelProfile.of(list_instances(*patients(np.random.default_rng(0), 500, 5, 0.9)))
+    score, truth, cluster = patients(np.random.default_rng(0), 500, 5, 0.9)
+    plan = LevelProfile.of(list_instances(score, Truth(truth, cluster=cluster)))
     for run in range(runs):
         score, truth, cluster = patients(np.random.default_rng([1, run]), n_patients, 5, 0.799)
         for name, numbers in (("clusters", cluster), ("rows", None)):
-            instances = list_instances(score, truth, None, numbers)
+            instances = list_instances(score, Truth(truth, cluster=numbers))
             level, _ = certified_level(instances, plan, Promise(0.2, 0.1))
             below[name] += level is not None
     assert below["clusters"] <= too_many(runs, 0.1)
@@ -421,7 +423,7 @@ def test_the_order_of_clusters_and_rows_does_not_matter():
     for seed in range(3):
         rng = np.random.default_rng(seed)
         rows, names = rng.permutation(600), rng.permutation(150)
-        instances = list_instances(score[rows], truth[rows], None, names[cluster[rows]])
+        instances = list_instances(score[rows], Truth(truth[rows], cluster=names[cluster[rows]]))
         levels.add(certified_level(instances, profile, Promise(0.3, 0.2)))
     assert len(levels) == 1
     assert levels != {(None, None)}

@@ -27,8 +27,21 @@ from hierlpr.cutoff.decisions import (
 from hierlpr.cutoff.description import describe_goal, percent
 from hierlpr.cutoff.estimate import LevelCurve, LevelProfile, precision_caveats, with_calls
 from hierlpr.cutoff.goal import Goal
-from hierlpr.cutoff.guarantee import Promise, certified_level, certified_levels, choose_limit
-from hierlpr.cutoff.instances import Instances, list_instances, split_at_random
+from hierlpr.cutoff.guarantee import (
+    Promise,
+    certified_level,
+    certified_levels,
+    choose_limit,
+    fewest_units,
+)
+from hierlpr.cutoff.instances import (
+    Instances,
+    list_instances,
+    number_clusters,
+    one_per_cluster,
+    sample_keys,
+    split_at_random,
+)
 from hierlpr.cutoff.outcome import Cutoff, Result
 from hierlpr.data.truth import Truth, implied_share
 from hierlpr.exceptions import DataError
@@ -37,6 +50,8 @@ from hierlpr.hierarchy import Hierarchy
 Float = NDArray[np.float64]
 Index = NDArray[np.intp]
 Unreachable: TypeAlias = Literal["best-precision", "nothing"]
+# With fewer, one random sample of each certifies more than the means of clusters.
+FEW_CLUSTERS = 45
 MOST_REASONS = 10  # unreachable groups whose reasons are given in full
 
 
@@ -79,9 +94,11 @@ def cutoff_for(
     if unreachable is None:
         unreachable = "best-precision" if goal.confidence is None else "nothing"
     check_choice(unreachable, get_args(Unreachable), name="unreachable")
-    bound = 1.0
+    bound, n_worth = 1.0, None
     if instances.weight is not None:  # scaled so that they sum to the effective number
-        largest, n_worth = float(instances.weight.max()), effective_number(instances.weight)
+        largest, n_worth = float(instances.weight.max()), float(instances.n_units)
+        if instances.cluster is None:
+            n_worth = effective_number(instances.weight)
         share = instances.weight / largest  # first: the weights may be as small as floats can be
         scale = n_worth / float(share.sum())
         positives = instances.positives / largest * scale
@@ -100,9 +117,10 @@ def cutoff_for(
         n_samples=instances.n_samples,
         n_instances=instances.n_samples * instances.n_labels,
         n_positives=instances.n_positives,
-        n_effective=None if instances.weight is None else effective_number(instances.weight),
+        n_effective=n_worth,
         best_precision=float(curve.precision[surest]),
         n_unknown=instances.n_unknown,
+        n_clusters=None if instances.cluster is None else instances.n_units,
     )
     level: float | None
     max_calls = None
@@ -132,12 +150,22 @@ def _fall_back(best: Cutoff, instances: Instances, unreachable: Unreachable) -> 
     """Return the cutoff of the best precision, or one that calls nothing; both say why."""
     goal = best.goal
     what = "can be certified" if goal.confidence is not None else "meets it"
+    units = f"{instances.n_samples:,} samples"
+    if instances.cluster is not None:
+        units += f" in {instances.n_units:,} clusters"
     reason = (
-        f"{describe_goal(goal)}: unreachable; no level {what} on these "
-        f"{instances.n_samples:,} samples. The best precision is about "
+        f"{describe_goal(goal)}: unreachable; no level {what} on these {units}. The best precision "
+        "is about "
         f"{percent(best.result.best_precision)}, with "
         f"{best.n_calls:,} call{'' if best.n_calls == 1 else 's'}."
     )
+    if goal.confidence is not None:
+        needed = fewest_units(Promise(1.0 - goal.precision, 1.0 - goal.confidence))
+        if instances.n_units < needed:
+            kind = "samples" if instances.cluster is None else "clusters"
+            reason += (
+                f" At least {needed:,} {kind} are needed, even if all their calls are correct."
+            )
     if unreachable == "nothing":
         reason += " Nothing is called."
         best = with_calls(replace(best, level=math.inf), instances)
@@ -171,13 +199,18 @@ def cutoff_on(
     evaluated pairs count (:func:`~hierlpr.data.truth.evaluated_among`); the share of implied
     negatives must then come from other samples too.
     """
-    if groups is not None and weight is not None:
-        raise DataError(
-            "groups= does not support sample_weight=.\n"
-            "Hint: leave out groups=, or calibrate the groups without weights."
-        )
     truth = Truth.of(truth)
+    other = "groups=" if groups is not None else "clusters=" if truth.cluster is not None else ""
+    if other and weight is not None:
+        raise DataError(
+            f"{other} does not support sample_weight=.\n"
+            f"Hint: leave out {other[:-1]}, or calibrate without weights."
+        )
+    cluster = number_clusters(truth)
     is_certified, is_partial = goals[0].confidence is not None, not truth.is_complete
+    if is_certified and cluster is not None and cluster.max() + 1 < FEW_CLUSTERS:
+        rows = one_per_cluster(sample_keys(score, truth), cluster)
+        score, truth = score[rows], truth[rows]
     share = None if profile is None else profile.implied_share
     is_planned = profile is not None and groups is None and (share is not None or not is_partial)
     planning = None
@@ -226,7 +259,7 @@ def cutoff_by_group(
     they only replace the scores of a sample by a function of them
     (:func:`~hierlpr.cutoff.decisions.limit_thresholds`).
     """
-    named = label_groups(hierarchy, groups)
+    named, truth = label_groups(hierarchy, groups), Truth.of(truth)
     columns = group_columns(named)
     places = list(columns.values())
     own, limits, levels = goal, None, None
@@ -264,6 +297,7 @@ def cutoff_by_group(
         n_instances=int(score.shape[0]) * hierarchy.n_labels,
         n_positives=sum(part.result.n_positives for part in parts.values()),
         n_unknown=sum(part.result.n_unknown for part in parts.values()),
+        n_clusters=truth.n_clusters,
     )
     cutoff = Cutoff(
         math.inf,
@@ -292,11 +326,12 @@ def group_tests(
     assert goal.confidence is not None
     promise = Promise(1.0 - goal.precision, 1.0 - goal.confidence)
     group = np.empty(hierarchy.n_labels, dtype=np.intp)
+    n_units = Truth.of(truth).n_clusters or int(score.shape[0])
     limits = []
     for g, where in enumerate(columns):
         group[where] = g
         profile = LevelProfile.of(list_instances(planning[0][:, where], planning[1][:, where]))
-        limits.append(choose_limit(profile, score.shape[0], where.size, promise))
+        limits.append(choose_limit(profile, n_units, where.size, promise))
     parents = group_parents(hierarchy, group)
     past, planned = (limit_thresholds(x, columns, limits, parents) for x in (score, planning[0]))
     levels = []
@@ -313,24 +348,36 @@ def _within_limits(score: Any, truth: Any, columns: Index, past: Float) -> Insta
     return instances.take(instances.score > past[instances.sample])
 
 
-def _with_group_calls(cutoff: Cutoff, score: Any, truth: Any, hierarchy: Hierarchy) -> Cutoff:
+def _with_group_calls(cutoff: Cutoff, score: Any, truth: Truth, hierarchy: Hierarchy) -> Cutoff:
     """Count the calls of each group, which may depend on the levels of other groups."""
     assert cutoff.groups is not None
     called = scipy.sparse.csr_array(decide(score, cutoff, hierarchy))
     listed = list_instances(called.astype(np.float64), truth)
-    group = parts_of(cutoff, hierarchy.n_labels)[1][called.indices]
+    groups, size = parts_of(cutoff, hierarchy.n_labels)[1], len(cutoff.groups)
+    group = groups[called.indices]
     known = np.ones(group.size, dtype=bool) if listed.known is None else listed.known
-    counts = (
-        np.bincount(group[flags], minlength=len(cutoff.groups)).tolist()
+    counts = [
+        np.bincount(group[flags], minlength=size).tolist()
         for flags in (known, known & listed.truth, ~known)
-    )
+    ]
+    sums: list[Any] = [None] * size
+    if listed.weight is not None:
+        own, by_label = listed.weight[listed.sample], listed.weight @ truth.positive
+        sums = np.stack([
+            np.bincount(group, known * own, size),
+            np.bincount(group, (known & listed.truth) * own, size),
+            np.bincount(groups, by_label, size),
+        ]).T.tolist()  # fmt: skip
     parts = {}
-    for (name, part), calls, hits, unknown in zip(cutoff.groups.items(), *counts, strict=True):
+    for (name, part), calls, hits, unknown, weighted in zip(
+        cutoff.groups.items(), *counts, sums, strict=True
+    ):
         if (calls, unknown) != (part.n_calls, part.result.n_unknown_calls):
-            result = part.result.with_calls(calls, hits, beta=part.goal.beta)
+            result = part.result.with_calls(calls, hits, beta=part.goal.beta, weighted=weighted)
             result = replace(result, n_unknown_calls=unknown, precision_if_random=None)
             part, goal = replace(part, result=result), part.goal
-            below = goal.target is not None and hits < goal.precision * calls
+            all_calls, correct = (calls, hits) if weighted is None else weighted[:2]
+            below = goal.target is not None and correct < goal.precision * all_calls
             if part.reachable and goal.confidence is None and below:
                 part = part.with_caveats(["below target because of the levels of ancestors."])
         parts[name] = part

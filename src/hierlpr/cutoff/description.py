@@ -45,7 +45,9 @@ def describe(cutoff: Cutoff) -> str:
 def _achieved(cutoff: Cutoff) -> str:
     """Say what a cutoff achieved on the calibration samples."""
     result, weights = cutoff.result, ""
-    if result.n_effective is not None:
+    if result.n_clusters is not None:
+        weights = f" in {result.n_clusters:,} clusters, each counted as one"
+    elif result.n_effective is not None:
         bound = cutoff.max_weight
         certified = "" if bound is None else f"; certified for weights up to {bound:g}"
         weights = f" (weighted, equivalent to {result.n_effective:,.4g} of equal weight{certified})"

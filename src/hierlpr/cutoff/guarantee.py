@@ -249,6 +249,11 @@ def _front(margin: Float, hits: Float) -> NDArray[np.intp]:
 # -- groups of labels -----------------------------------------------------------------------------
 
 
+def fewest_units(promise: Promise) -> int:
+    """Return how many samples or clusters a certificate needs even if all calls are correct."""
+    return math.ceil(math.log(promise.delta) / math.log(1.0 - promise.alpha))
+
+
 def choose_limit(profile: LevelProfile, n_samples: int, n_labels: int, promise: Promise) -> int:
     """Return the limit of calls per sample with the most hits that can probably be certified."""
     if profile.level.size == 0 or n_samples == 0:
@@ -271,9 +276,10 @@ def certified_levels(
     """
     if profile.level.size == 0 or instances.n_samples == 0:
         return np.empty(0)
+    profile = profile if instances.cluster is None else profile.clustered()
     last = replace(profile, limit=np.array([limit]), moments=profile.moments[:, -1:])
     n_labels = max(instances.n_labels, limit)
-    margin = _margins(last, instances.n_samples, n_labels, promise)[0][0]
+    margin = _margins(last, instances.n_units, n_labels, promise)[0][0]
     square, level = last.mean_square_gain(promise.alpha)[0], profile.level.copy()
     level[-1] = 0.0
     surest = int(np.argmax(margin))
@@ -282,5 +288,6 @@ def certified_levels(
     passed: list[LevelPair] = []
     for sequence, share in ((falling, 1.0 - RISING_SHARE), (rising, RISING_SHARE)):
         pairs = [LevelPair(float(level[at]), limit, float(square[at])) for at in sequence.tolist()]
-        passed += pass_tests(instances, pairs, Promise(promise.alpha, share * promise.delta))
+        part = Promise(promise.alpha, share * promise.delta)
+        passed += pass_tests(instances, pairs, part, instances.weight)
     return np.sort([pair.level for pair in passed])

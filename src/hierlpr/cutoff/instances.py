@@ -80,14 +80,12 @@ class Instances:
         return self if self.known is None else self.take(self.known)
 
 
-def list_instances(
-    score: Any, truth: Any, weight: Float | None = None, cluster: Index | None = None
-) -> Instances:
+def list_instances(score: Any, truth: Any, weight: Float | None = None) -> Instances:
     """List the instances of scores and truth (samples x labels), dense or CSR.
 
     A score that a CSR matrix does not store is 0: such instances are not listed and never called.
-    The numbers of `cluster` are 0, 1, ... without gaps.
     """
+    cluster = number_clusters(truth)
     if cluster is not None:
         share = 1.0 / np.bincount(cluster)[cluster]
         weight = share if weight is None else weight * share
@@ -123,6 +121,14 @@ def list_instances(
         implied=None if truth.implied is None else listed(truth.implied),
         n_unknown=int(truth.unknown.sum()),
     )
+
+
+def number_clusters(truth: Any) -> Index | None:
+    """Return the cluster of each sample as 0, 1, ...; None if no two samples share one."""
+    if not isinstance(truth, Truth) or truth.cluster is None:
+        return None
+    number = np.unique(truth.cluster, return_inverse=True)[1].reshape(-1).astype(np.intp)
+    return number if number.size and number.max() + 1 < number.size else None
 
 
 def entries_at(matrix: Any, sample: NDArray[Any], label: NDArray[Any]) -> NDArray[Any]:
@@ -206,31 +212,38 @@ def one_per_cluster(keys: NDArray[np.uint64], cluster: Index) -> Index:
 def split_at_random(
     score: Any, truth: Any, weight: Float | None = None
 ) -> tuple[tuple[Any, Any, Any], tuple[Any, Any, Any]]:
-    """Split off a third of the samples at random, independently of their order.
+    """Split off a third of the samples at random, whole clusters, independently of their order.
 
     Returns score, truth and weight of that third, and those of the others. Raises if there are too
     few samples, or too few kinds of samples, for a random split.
     """
-    truth = Truth.of(truth)
+    keys, cluster = sample_keys(score, Truth.of(truth), weight), number_clusters(truth)
+    shuffle = _shuffled(keys if cluster is None else _cluster_keys(keys, cluster))
+    if not shuffle.is_fair:
+        units = "samples" if cluster is None else "clusters"
+        raise DataError(
+            f"confidence= has to split off a third of the {shuffle.order.size:,} calibration "
+            f"{units} at random, but they are too few or too similar for that.\n"
+            f"Hint: calibrate on more {units}, or without groups= with a model fitted on others."
+        )
+    is_apart = np.zeros(shuffle.order.size, dtype=bool)
+    is_apart[shuffle.order[: (shuffle.order.size + 1) // 3]] = True
+    is_apart = is_apart if cluster is None else is_apart[cluster]
+    first, second = (
+        (score[rows], truth[rows], None if weight is None else weight[rows])
+        for rows in (np.flatnonzero(is_apart), np.flatnonzero(~is_apart))
+    )
+    return first, second
+
+
+def sample_keys(score: Any, truth: Truth, weight: Float | None = None) -> NDArray[np.uint64]:
+    """Hash the scores, truth and weight of each sample."""
     keys = mix(_stored_keys(score)) + _stored_keys(truth.positive)
     if not truth.is_complete:
         keys = mix(keys) + _stored_keys(truth.unknown)
     if weight is not None:
         keys = mix(keys) + mix(np.ascontiguousarray(weight).view(np.uint64))
-    shuffle = _shuffled(keys)
-    if not shuffle.is_fair:
-        raise DataError(
-            f"confidence= has to split off a third of the {shuffle.order.size:,} calibration "
-            "samples at random, but they are too few or too similar for that.\n"
-            "Hint: calibrate on more samples, or without groups= with a model fitted on others."
-        )
-    n_apart = (shuffle.order.size + 1) // 3
-    apart, rest = np.sort(shuffle.order[:n_apart]), np.sort(shuffle.order[n_apart:])
-    first, second = (
-        (score[rows], truth[rows], None if weight is None else weight[rows])
-        for rows in (apart, rest)
-    )
-    return first, second
+    return keys
 
 
 def _stored_keys(matrix: Any) -> NDArray[np.uint64]:

@@ -26,7 +26,10 @@ class Result:
     n_samples, n_instances, n_positives : int
         Samples, instances and true labels.
     n_effective : float or None
-        With sample weights: the equivalent number of samples of equal weight.
+        With sample weights: the equivalent number of samples of equal weight; with clusters: their
+        number.
+    n_clusters : int or None
+        Number of clusters; each counts as one observation, whatever its size.
     n_calls, n_true_calls : int
         Calls of known truth, and those that are correct.
     precision, recall, f : float or None
@@ -55,6 +58,7 @@ class Result:
     n_unknown_calls: int = 0
     n_implied_calls: int = 0
     precision_if_random: float | None = None
+    n_clusters: int | None = None
 
     def with_calls(
         self,

@@ -21,7 +21,7 @@ from scipy.special import bdtr
 
 from hierlpr._utils.checks import check_level
 from hierlpr._utils.display import text_table
-from hierlpr.cutoff.instances import holds_at, one_per_cluster
+from hierlpr.cutoff.instances import holds_at, number_clusters, one_per_cluster
 from hierlpr.cutoff.set_values import LikelyPaths, SetValues, edge_columns, path_values
 from hierlpr.data.duplicates import mix
 from hierlpr.data.tables import dense
@@ -69,16 +69,19 @@ class SetRule:
         """Describe the guarantee and the sizes of the sets on the calibration samples."""
         share = f"{1.0 - self.error:.4g}"
         given = "" if self.confidence is None else f" (with confidence {self.confidence:g})"
+        new, samples = "a new sample", f"{self.n_samples:,} calibration samples"
+        if self.n_clusters is not None:
+            new, samples = "a sample of a new cluster", f"{samples} in {self.n_clusters:,} clusters"
         text = (
-            f"With probability at least {share}{given} all sure labels of a new sample are true, "
-            f"and with the same probability all its true labels are possible. On "
-            f"{self.n_samples:,} calibration samples {self.sure_size:.3g} labels per sample are "
-            f"sure and {self.possible_size:.3g} possible."
+            f"With probability at least {share}{given} all sure labels of {new} are true, and with "
+            f"the same probability all its true labels are possible. On {samples} "
+            f"{self.sure_size:.3g} labels per sample are sure and {self.possible_size:.3g} "
+            "possible."
         )
         if self.sure_level is None:
             text += (
-                f" No label can be called sure: {self.n_samples:,} calibration samples are too "
-                "few, or their best calls too often incorrect."
+                f" No label can be called sure: {samples} are too few, or their best calls too "
+                "often incorrect."
             )
         if self.possible_level is None:
             text += " Every label has to be called possible."
@@ -175,7 +178,6 @@ def choose_sets(
     confidence: float | None = None,
     one_path: bool = False,
     floor: float = 1.0,
-    cluster: NDArray[np.intp] | None = None,
 ) -> SetRule:
     r"""Choose the levels of sure and possible labels from the values and truth of samples.
 
@@ -193,7 +195,7 @@ def choose_sets(
     :math:`k` is the smallest for which, by the binomial distribution, the error rate given the
     calibration samples is at most :math:`e` with that confidence.
 
-    With the numbers of the `cluster` of each sample, a sample of a new cluster takes the place of a
+    If the truth has clusters, a sample of a new cluster takes the place of a
     new sample: each of :math:`K` clusters has the weight 1, shared among its samples, and the level
     is the smallest :math:`c` that leaves no more than :math:`e(K + 1) - 1` of the weight above it.
     With a confidence, one random sample of each cluster is used.
@@ -211,6 +213,7 @@ def choose_sets(
         true = np.asarray(dense(positive[rows]))
         worst[rows] = np.where(true, -1.0, part.sure).max(axis=1, initial=-1.0)
         least[rows] = np.where(true, part.possible, 2.0).min(axis=1, initial=2.0)
+    cluster = number_clusters(truth)
     rule = _rule(worst, least, error, confidence, cluster, one_path=one_path, floor=floor)
     sizes = np.array([[kind.sum() for kind in _sets_of(part, rule)] for part in values()])
     sure_size, possible_size = (sizes.reshape(-1, 2).sum(axis=0) / max(n_samples, 1)).tolist()
@@ -224,7 +227,6 @@ def choose_path_rule(
     error: float,
     confidence: float | None,
     floor: float,
-    cluster: NDArray[np.intp] | None = None,
 ) -> SetRule:
     """Choose how far to follow likely paths, so that few samples get a label that is not true.
 
@@ -236,6 +238,7 @@ def choose_path_rule(
     is_false = ~holds_at(Truth.of(truth).positive, paths.sample, paths.label)
     worst = np.full(n_samples, -1.0)
     np.maximum.at(worst, paths.sample[is_false], value[is_false])
+    cluster = number_clusters(truth)
     rule = _rule(worst, None, error, confidence, cluster, one_path=True, floor=floor)
     n_kept = 0 if rule.sure_level is None else np.count_nonzero(value > rule.sure_level)
     return replace(rule, sure_size=n_kept / max(n_samples, 1), possible_size=float(n_labels))

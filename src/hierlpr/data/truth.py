@@ -31,6 +31,7 @@ from hierlpr.hierarchy.matrices import (
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
+Index = NDArray[np.intp]
 _SORTED_COLUMNS = (
     "the columns have no names, and sorted by label, as MultiLabelBinarizer makes them, no label "
     "would lack its parent. Use MultiLabelBinarizer(classes=hierarchy.labels), a data frame whose "
@@ -56,12 +57,15 @@ class Truth:
         Pairs that were not annotated.
     implied : matrix or None
         Positives that `evaluated` made unknown.
+    cluster : ndarray of int or None
+        The cluster of each sample, such as its patient; None if the samples are independent.
     """
 
     positive: Any
     unknown: Any = None
     not_annotated: Any = None
     implied: Any = None
+    cluster: Index | None = None
 
     @classmethod
     def of(cls, matrix: Any, hierarchy: Hierarchy | None = None) -> Truth:
@@ -139,6 +143,11 @@ class Truth:
         return positive if self.unknown is None else np.where(self.is_known, positive, np.nan)
 
     @property
+    def n_clusters(self) -> int | None:
+        """Number of clusters; None if the samples are independent."""
+        return None if self.cluster is None else int(np.unique(self.cluster).size)
+
+    @property
     def n_unknown(self) -> NDArray[np.int64]:
         """Number of samples in which each label is unknown."""
         if self.unknown is None:
@@ -147,7 +156,9 @@ class Truth:
 
     def __getitem__(self, at: Any) -> Truth:
         """Return some rows, or rows and columns, as with an array."""
-        return self._each(lambda matrix: matrix[at])
+        part = self._each(lambda matrix: matrix[at])
+        rows = at[0] if isinstance(at, tuple) else at
+        return part if self.cluster is None else replace(part, cluster=self.cluster[rows])
 
     def toarray(self) -> Truth:
         """Return the same with dense matrices."""
@@ -158,8 +169,9 @@ class Truth:
         return self._each(sparse.csr_array)
 
     def _each(self, change: Callable[[Any], Any]) -> Truth:
-        matrices = (self.positive, self.unknown, self.not_annotated, self.implied)
-        return Truth(*(None if x is None else change(x) for x in matrices))
+        names = ("positive", "unknown", "not_annotated", "implied")
+        matrices = {name: getattr(self, name) for name in names}
+        return replace(self, **{k: change(x) for k, x in matrices.items() if x is not None})
 
     def column(self, label: int) -> tuple[Bool, Bool, Bool]:
         """Return in which samples a label is true, is known, and was annotated."""
@@ -223,7 +235,7 @@ class Truth:
             np.concatenate(x) if is_dense else sparse.vstack(x, format="csr")
             for x in zip(*parts, strict=True)
         )
-        return Truth(positive, unknown, self.not_annotated, implied)
+        return Truth(positive, unknown, self.not_annotated, implied, self.cluster)
 
 
 def _column(matrix: Any, label: int) -> Bool:
