@@ -44,8 +44,12 @@ def test_table_snippets(folder):
         assert len(read_ranking(folder / name, h)) == 4
 
 
+def test_codes(folder):
+    assert load_hierarchy(folder / "icd.csv", prefixes=True).hierarchy.edges == (("A00", "A00.0"),)
+
+
 def test_no_snippet_is_left_out(folder):
     known = {*HIERARCHIES, "scores.csv", "scores_long.csv", "predictions.tsv",
              "truth.csv", "truth_long.csv", "truth.tsv", "ranking.csv", "ranking.tsv",
-             "truth_unknown.csv", "truth_unknown_long.csv", "weights.csv", "odd.csv"}  # fmt: skip
+             "truth_unknown.csv", "truth_unknown_long.csv", "weights.csv", "odd.csv", "icd.csv"}  # fmt: skip
     assert set(SNIPPETS) == known

@@ -1,6 +1,7 @@
 """Hierarchies from and to every format, small files written here."""
 
 import gzip
+import json
 
 import pytest
 from hypothesis import given, settings
@@ -190,8 +191,8 @@ def test_unknown_endings_and_nested_json_are_refused(tmp_path):
     for name in ("x.dat", "x.xlsx"):
         with pytest.raises(FileError, match=r"not read\.\nHint: tables are \.csv"):
             read_hierarchy(write(tmp_path / name, "parent,child\nA,B\n"))
-    for text in ('{"name": "A", "children": ["B", "C"]}', '{"name": "A", "children": [{}]}'):
-        with pytest.raises(FileError, match="nested trees are not read"):
+    for text in ('{"name": "A", "children": [5]}', '{"name": "A", "children": [{}]}'):
+        with pytest.raises(FileError, match="the node has no name"):
             read_hierarchy(write(tmp_path / "h.json", text))
 
 
@@ -286,3 +287,89 @@ def test_real_hierarchies():
     assert slim.hierarchy.n_labels == 149
     assert len(slim.aliases) == 58
     assert read_hierarchy(DATA / "cafa/IDPO_disorder_function.obo").n_labels == 20
+
+
+# -- files of other tools -----------------------------------------------------------------------
+
+NESTED = {"name": "Entity", "children": [{"name": "Toy", "children": ["Doll"]}]}
+OPEN_IMAGES = {"LabelName": "/m/0", "Subcategory": [{"LabelName": "/m/1"}, {"LabelName": "/m/2"}]}
+OBOGRAPHS = {
+    "graphs": [
+        {
+            "nodes": [
+                {"id": "http://x.org/obo/CL_1", "type": "CLASS", "lbl": "cell"},
+                {"id": "http://x.org/obo/CL_2", "type": "CLASS"},
+                {"id": "http://x.org/obo/GO_3", "type": "CLASS"},
+                {"id": "http://x.org/obo/CL_9", "type": "CLASS", "meta": {"deprecated": True}},
+                {"id": "http://x.org/obo/RO_4", "type": "PROPERTY"},
+            ],
+            "edges": [
+                {"sub": "http://x.org/obo/CL_2", "pred": "is_a", "obj": "http://x.org/obo/CL_1"},
+                {"sub": "http://x.org/obo/CL_2", "pred": "is_a", "obj": "http://x.org/obo/GO_3"},
+                {"sub": "http://x.org/obo/CL_2", "pred": "part_of", "obj": "http://x.org/obo/CL_1"},
+            ],
+        }
+    ]
+}
+NODES = "1\t|\t1\t|\tno rank\t|\t\t|\n2\t|\t1\t|\tsuperkingdom\t|\t\t|\n"
+SCIENTIFIC = "2\t|\tBacteria\t|\t\t|\tscientific name\t|\n2\t|\teubacteria\t|\t\t|\tsynonym\t|\n"
+
+
+def test_nested_trees_and_obographs(tmp_path):
+    h = read_hierarchy(write(tmp_path / "h.json", json.dumps(NESTED)))
+    assert h.edges == (("Entity", "Toy"), ("Toy", "Doll"))
+    h = read_hierarchy(write(tmp_path / "h.json", json.dumps(OPEN_IMAGES)))
+    assert h.edges == (("/m/0", "/m/1"), ("/m/0", "/m/2"))
+    path = write(tmp_path / "h.json", json.dumps(OBOGRAPHS))
+    loaded = load_hierarchy(path)
+    assert loaded.hierarchy.edges == (("CL:1", "CL:2"), ("GO:3", "CL:2"))
+    assert loaded.hierarchy.names == {"CL:1": "cell"}
+    assert "1 edges other than is_a" in loaded.report.notes[0]
+    loaded = load_hierarchy(path, prefix="CL:")
+    assert loaded.hierarchy.labels == ("CL:1", "CL:2")
+    assert loaded.report.counts["labels with other prefixes left out"] == 1
+    with pytest.raises(FileError, match="no label begins with 'XX:'"):
+        load_hierarchy(path, prefix="XX:")
+    with pytest.raises(FileError, match="the node has no name"):
+        load_hierarchy(write(tmp_path / "h.json", '{"name": "A", "children": [{"size": 1}]}'))
+
+
+def test_tables_of_identifiers_and_parents(tmp_path):
+    text = "parent_taxon_id,taxon_id,rank_level,name\n,1,70,Animalia\n1,2,60,Chordata\n"
+    h = read_hierarchy(write(tmp_path / "t.csv", text))
+    assert (h.edges, h.names) == ((("1", "2"),), {"1": "Animalia", "2": "Chordata"})
+    h = read_hierarchy(write(tmp_path / "t.csv", "id,parentID,name\n2,1,x\n1,,y\n"))
+    assert h.edges == (("1", "2"),)
+
+
+def test_the_taxonomy_of_ncbi(tmp_path):
+    path = write(tmp_path / "nodes.dmp", NODES)
+    assert "no names.dmp" in load_hierarchy(path).report.notes[0]
+    names = write(tmp_path / "names.dmp", SCIENTIFIC)
+    h = read_hierarchy(path)
+    assert (h.edges, h.names) == ((("1", "2"),), {"2": "Bacteria"})
+    with pytest.raises(FileError, match=r"give nodes\.dmp"):
+        read_hierarchy(names)
+
+
+def test_codes_whose_prefixes_are_the_hierarchy(tmp_path):
+    path = write(tmp_path / "icd.csv", "code,title\nA00,Cholera\nA00.01,x\nA00.0,y\nB1,z\n")
+    h = read_hierarchy(path, prefixes=True)
+    assert set(h.edges) == {("A00", "A00.0"), ("A00.0", "A00.01")}
+    assert h.names["A00"] == "Cholera"
+    with pytest.raises(FileError, match="'B1' occurs twice"):
+        read_hierarchy(write(tmp_path / "icd.txt", "B1\nB1\n"), prefixes=True)
+
+
+def test_what_is_hardly_a_hierarchy_is_questioned(tmp_path):
+    many = write(tmp_path / "codes.txt", "".join(f"A{i}\n" for i in range(200)))
+    with pytest.warns(HierlprWarning, match="none of its 200 labels has a parent(.|\n)*prefixes"):
+        read_hierarchy(many)
+    deep = write(tmp_path / "deep.txt", "/".join("abcdefgh" * 6))
+    with pytest.warns(HierlprWarning, match="its longest path has 48 labels"):
+        read_hierarchy(deep)
+    with pytest.raises(FileError, match="columns separated by tabs"):
+        read_hierarchy(write(tmp_path / "t.txt", "s1\tA;B\t0.5\ns2\tA;C\t0.5\n"))
+    report = write(tmp_path / "m.txt", "#mpa_v30\nk__B\t100\nk__B|p__F\t50\n")
+    with pytest.raises(FileError, match=r"abundance table .MetaPhlAn"):
+        read_hierarchy(report)

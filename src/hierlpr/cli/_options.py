@@ -120,6 +120,8 @@ reading_hierarchy = _all(
     click.option(
         "--relationship", "relationships", multiple=True, metavar="NAME", help=_relationship
     ),
+    click.option("--prefix", metavar="TEXT", help="Keep the labels that begin so, such as CL:"),
+    flag("--prefixes", "The hierarchy lists codes, such as ICD-10; prefixes are parents."),
     click.option("--path-sep", metavar="TEXT", help="Separator of a path list."),
 )
 sep = click.option(
@@ -175,12 +177,12 @@ def take(options: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
 
 def read_hierarchy_file(shell: Shell, options: dict[str, Any], hierarchy: str) -> HierarchyFile:
     """Read a hierarchy as the options say, and print what was found; the options are removed."""
-    edges, path_sep = take(options, ("relationships", "path_sep")).values()
+    edges = options.pop("relationships")
     loaded = load_hierarchy(
         shell.input_file(hierarchy),
         relationships=tuple(dict.fromkeys(("is_a", *edges))) if edges else None,
-        path_sep=path_sep,
         sep=options.get("sep"),
+        **take(options, ("prefix", "prefixes", "path_sep")),
         lenient=options["lenient"],
     )
     shell.read(loaded.report)

@@ -190,14 +190,19 @@ def _add_edges(
 def parse_edge_list(log: ReadReport, *, sep: str | None = None) -> Graph:
     """Read rows ``parent,child``; a row with one of them empty declares a label.
 
-    With a header the columns are found by name. A column ``name`` holds readable names of the
-    children; other columns are ignored.
+    With a header the columns are found by name: one that begins with ``parent``, and ``child``,
+    ``id`` or what follows ``parent_``. A column ``name`` holds readable names of the children;
+    other columns are ignored.
     """
     log.format = "edge list"
     source = open_source(log, sep=sep)
     header = [name.lower() for name in source.columns]
-    columns = [header.index(x) for x in ("parent", "child", "name") if header.count(x) == 1]
-    if not {"parent", "child"} <= {header[at] for at in columns}:
+    edge = [x for x in header if x.startswith("parent")][:2]
+    # parent_taxon_id is beside taxon_id, and parent or parent_id beside child or id.
+    beside = ("child", "id", *(x.removeprefix("parent").lstrip("_") for x in edge))
+    ends = [*edge, *(x for x in beside if x and header.count(x) == 1)][:2]
+    columns = [header.index(x) for x in (*ends, "name") if header.count(x) == 1]
+    if len(ends) != 2 or len(edge) != 1:
         if not source.delimiter or len(header) != 2 or any(map(_HEADER_WORDS.fullmatch, header)):
             names = quote_names(source.columns)
             text = f"expected one column 'parent' and one 'child', got {names}."
@@ -229,7 +234,7 @@ def parse_edge_list(log: ReadReport, *, sep: str | None = None) -> Graph:
 
 
 def parse_json(lines: list[str], log: ReadReport) -> Graph:
-    """Read a map of each label to its parent, its parents, or null."""
+    """Read a map of each label to its parent, its parents, or null; a nested tree; obographs."""
 
     def check_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if len(dict(pairs)) < len(pairs):
@@ -238,9 +243,14 @@ def parse_json(lines: list[str], log: ReadReport) -> Graph:
         return dict(pairs)
 
     data = load_json(log.path, "\n".join(lines), object_pairs_hook=check_keys)
-    if not isinstance(data, dict) or not data or {"name", "children"} <= data.keys():
-        text = "the JSON is not a map of labels to parents; nested trees are not read."
-        raise log.file_error(text, line=1, hint='write {"child": "parent", ...}.')
+    if isinstance(data, dict) and isinstance(data.get("graphs"), list):
+        return _parse_obographs(data["graphs"], log)
+    if isinstance(data, dict) and not set(_CHILDREN).isdisjoint(data):
+        return _parse_nested(data, log)
+    if not isinstance(data, dict) or not data:
+        text = "the JSON is neither a map of labels to parents nor a nested tree."
+        hint = 'write {"child": "parent", ...} or {"name": ..., "children": [...]}.'
+        raise log.file_error(text, line=1, hint=hint)
     log.format = "JSON (parent map)"
     graph = Graph()
     for child, given in data.items():
@@ -253,6 +263,112 @@ def parse_json(lines: list[str], log: ReadReport) -> Graph:
         for parent in parents:
             graph.link(parent, child, log)
     log.check(len(graph.labels))
+    return graph
+
+
+_CHILDREN = ("children", "Subcategory")
+
+
+def _parse_nested(data: dict[str, Any], log: ReadReport) -> Graph:
+    """Read nodes with a name and children, or Open Images' LabelName and Subcategory."""
+    log.format = "JSON (nested tree)"
+    graph = Graph()
+    nodes: list[tuple[str | None, Any]] = [(None, data)]
+    for parent, node in nodes:
+        about = node if isinstance(node, dict) else {"name": node}
+        label = about.get("LabelName", about.get("id", about.get("name")))
+        below: Any = next((about[key] for key in _CHILDREN if key in about), [])
+        if not isinstance(label, str) or not isinstance(below, list):
+            hint = "each node has a name and, if there are labels below it, a list of children."
+            log.problem("the node has no name.", line=f"below {parent!r}", hint=hint)
+            continue
+        graph.labels.setdefault(label)
+        if isinstance(about.get("name"), str):
+            graph.names[label] = about["name"]
+        if parent is not None:
+            graph.link(parent, label, log)
+        nodes += [(label, child) for child in below]
+    log.check(len(nodes))
+    return graph
+
+
+def _parse_obographs(graphs: list[Any], log: ReadReport) -> Graph:
+    """Read the classes and is_a edges of ontologies in the obographs layout."""
+    log.format = "JSON (obographs)"
+    graph = Graph()
+    n_others = 0
+
+    def short(text: Any) -> str:
+        """Return ``CL:0000738`` of ``http://purl.obolibrary.org/obo/CL_0000738``."""
+        return re.sub(r"^.*/([A-Za-z]+)_([^/]+)$", r"\1:\2", str(text))
+
+    for part in graphs:
+        for node in part.get("nodes", ()):
+            about = node.get("meta") or {}
+            if node.get("type") != "CLASS" or about.get("deprecated"):
+                continue
+            graph.labels.setdefault(short(node["id"]))
+            if isinstance(node.get("lbl"), str):
+                graph.names[short(node["id"])] = node["lbl"]
+        for edge in part.get("edges", ()):
+            child, parent = short(edge["sub"]), short(edge["obj"])
+            is_edge = edge["pred"] == "is_a" and child in graph.labels and parent in graph.labels
+            n_others += not is_edge
+            if is_edge:
+                graph.link(parent, child, log)
+    if n_others:
+        log.notes.append(f"{n_others:,} edges other than is_a between classes are not used")
+    log.check(len(graph.labels))
+    return graph
+
+
+# -- NCBI taxonomy, and lists of codes --------------------------------------------------------
+
+
+def parse_dump(lines: list[str], names: list[str] | None, log: ReadReport) -> Graph:
+    """Read NCBI's ``nodes.dmp``, with scientific names from the lines of ``names.dmp``."""
+    log.format = "NCBI taxonomy dump"
+    graph = Graph()
+    for number, line in enumerate(lines, start=1):
+        cells = [cell.strip() for cell in line.split("|")]
+        if len(cells) < 4 or not (cells[0].isdecimal() and cells[1].isdecimal()):
+            hint = "give nodes.dmp; names.dmp in the same folder is read with it."
+            raise log.file_error("expected tax_id | parent tax_id | rank.", line=number, hint=hint)
+        graph.labels.setdefault(cells[0])
+        if cells[0] != cells[1]:  # the root is its own parent
+            graph.labels.setdefault(cells[1])
+            graph.link(cells[1], cells[0], log, number)
+    for line in names or ():
+        cells = [cell.strip() for cell in line.split("|")]
+        if len(cells) > 3 and cells[3] == "scientific name" and cells[0] in graph.labels:
+            graph.names[cells[0]] = cells[1]
+    if names is None:
+        log.notes.append("there is no names.dmp beside it; labels have no names")
+    return graph
+
+
+def parse_codes(log: ReadReport, *, sep: str | None = None) -> Graph:
+    """Read a list of codes; the parent of a code is the longest other one that it begins with.
+
+    Codes are in the first column, names in the second. A first row without digits is a header.
+    """
+    log.format = "list of codes"
+    source = open_source(log, sep=sep)
+    source.has_header = not any(x.isdigit() for x in source.columns[0])
+    graph = Graph()
+    for line, (code, *name) in read_cells(source, [0, 1][: len(source.columns)]):
+        if not code or code in graph.labels:
+            log.problem(f"the code {code!r} occurs twice or is empty.", line=line)
+            continue
+        graph.labels.setdefault(code)
+        if any(name):
+            graph.names[code] = name[0]
+    log.check(len(graph.labels))
+    for code in graph.labels:
+        shorter = (code[:n] for n in range(len(code) - 1, 0, -1))
+        parent = next((x for x in shorter if x in graph.labels), None)
+        if parent is not None:
+            graph.link(parent, code, log)
     return graph
 
 
@@ -270,6 +386,10 @@ def parse_paths(lines: list[str], log: ReadReport, *, path_sep: str | None = Non
     if not paths:
         raise log.file_error("there are no paths, only comments.")
     sep = path_sep or ""
+    if sep != "\t" and all("\t" in text for _, text in paths):
+        hint = "cut -f2 keeps the second column; path_sep= separates the names of a path."
+        text = "the lines have columns separated by tabs; expected one path per line."
+        raise log.file_error(text, line=paths[0][0], hint=hint, options=("path_sep",))
     if path_sep is None:
         counts = {s: sum(s in text for _, text in paths) for s in _SEPARATORS}
         sep = max(_SEPARATORS, key=lambda s: counts[s])

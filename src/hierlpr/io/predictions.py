@@ -33,20 +33,13 @@ from hierlpr.io.lineages import (
     merge_aliases,
     quote,
 )
-from hierlpr.io.reading import MAX_TEXT, file_error, read_bytes
+from hierlpr.io.reading import MAX_TEXT, file_error, read_bytes, refuse_abundances
 
 _BY_LINE: dict[str, Callable[[AnyPath, bytes], Predictions]] = {
     form.pattern: partial(taxonomy.read_paths, form=form) for form in taxonomy.PATH_FORMATS
 }
 _BY_LINE[r"^[^\t]+\t[^\t]*;[^\t]*\t-?[0-9.]+(\t|$)"] = partial(taxonomy.read_qiime, at=1)
 _IDENTIFICATIONS = {"Camtrap DP": "observationtype", "Wildlife Insights": "wi_taxon_id"}
-# Tables that count taxa; they have no samples to name.
-_ABUNDANCES = {
-    "Kraken": r"^\s*[0-9.]+\t\d+\t\d+\t([A-Z]\d*|-)\t\d+\t",
-    "Bracken": r"^name\ttaxonomy_id\ttaxonomy_lvl\t",
-    "MetaPhlAn": r"^#mpa_v|^#?clade_name\t|^k__[^\t;]*\|?[^\t;]*\t[0-9|]*\t?[0-9.]+(\t|$)",
-    "Kaiju": r"^file\tpercent\treads\ttaxon_id\t",
-}
 FORMATS = (
     "SINTAX, mothur, RDP, BLCA, QIIME 1 or 2 (also .qza) or DADA2 taxonomy, BirdNET or animl CSV, "
     "SpeciesNet or MegaDetector JSON, MapMyCells CSV or JSON, JSON answers of language models, "
@@ -122,17 +115,6 @@ def _recognise(path: AnyPath, raw: bytes, confidences: Any) -> Predictions:
     if b"\0" in raw[:100]:
         hint = "this is not UTF-8 text; save UTF-16 as UTF-8 (in Excel: CSV UTF-8)."
     raise file_error(path, "line 1", "the format is not recognised.", hint)
-
-
-def refuse_abundances(path: AnyPath, lines: Sequence[str]) -> None:
-    """Raise if a table counts taxa instead of naming samples."""
-    for tool, pattern in _ABUNDANCES.items():
-        if any(re.match(pattern, line) for line in lines[:5]):
-            text = (
-                f"this is an abundance table ({tool}): it counts taxa and has no samples to name."
-            )
-            hint = "give the classification of each sequence instead."
-            raise file_error(path, "line 1", text, hint)
 
 
 def unpack_artifact(path: AnyPath, raw: bytes) -> bytes:

@@ -11,6 +11,7 @@ import gzip
 import io
 import json
 import os
+import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -34,6 +35,14 @@ BLOCK = 1 << 22  # bytes of text that are processed at a time
 MAX_LINE = 1 << 24  # a header of 500,000 labels fits
 MAX_TEXT = 1 << 29  # the Gene Ontology has 35 MB
 MAX_PROBLEMS = 10  # kept with their places; all are counted
+
+# Tables that count taxa; they have no samples to name.
+_ABUNDANCES = {
+    "Kraken": r"^\s*[0-9.]+\t\d+\t\d+\t([A-Z]\d*|-)\t\d+\t",
+    "Bracken": r"^name\ttaxonomy_id\ttaxonomy_lvl\t",
+    "MetaPhlAn": r"^#mpa_v|^#?clade_name\t|^k__[^\t;]*\|?[^\t;]*\t[0-9|]*\t?[0-9.]+(\t|$)",
+    "Kaiju": r"^file\tpercent\treads\ttaxon_id\t",
+}
 
 Place = int | str | None  # a line number, or text such as "row 7"
 Finder = Place | Callable[[], Place]  # a place, or a function that finds it if it is needed
@@ -266,6 +275,17 @@ def read_lines(path: AnyPath) -> list[str]:
     if len(raw) + 64 * raw.count(b"\n") > MAX_TEXT:  # what Python needs for short lines
         raise file_error(path, "", f"the text is larger than {MAX_TEXT >> 20} MB.")
     return [line for _, line in numbered_lines(path, io.BytesIO(raw))]
+
+
+def refuse_abundances(path: AnyPath, lines: Sequence[str]) -> None:
+    """Raise if a table counts taxa instead of naming samples."""
+    for tool, pattern in _ABUNDANCES.items():
+        if any(re.match(pattern, line) for line in lines[:5]):
+            text = (
+                f"this is an abundance table ({tool}): it counts taxa and has no samples to name."
+            )
+            hint = "give the classification of each sequence instead."
+            raise file_error(path, "line 1", text, hint)
 
 
 # -- Parquet ----------------------------------------------------------------------------------
