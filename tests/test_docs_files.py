@@ -51,5 +51,6 @@ def test_codes(folder):
 def test_no_snippet_is_left_out(folder):
     known = {*HIERARCHIES, "scores.csv", "scores_long.csv", "predictions.tsv",
              "truth.csv", "truth_long.csv", "truth.tsv", "ranking.csv", "ranking.tsv",
-             "truth_unknown.csv", "truth_unknown_long.csv", "weights.csv", "odd.csv", "icd.csv"}  # fmt: skip
+             "truth_unknown.csv", "truth_unknown_long.csv", "weights.csv", "odd.csv",
+             "icd.csv"}  # fmt: skip
     assert set(SNIPPETS) == known
