@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -96,6 +96,13 @@ class Audit:
             "chance": self.listed.score[rows],
         }
         return new_frame(columns, backend)
+
+    def samples_to_check(self) -> Iterator[tuple[str, tuple[str, ...], NDArray[np.float64]]]:
+        """Yield each sample of the plan not checked yet, its labels and their chances."""
+        for name, rows in self._rows_by_name().items():
+            if self.correct[rows[0]] == NOT_CHECKED:
+                labels = tuple(self.hierarchy.labels[j] for j in self.label[rows])
+                yield name, labels, self.listed.score[rows]
 
     def record(self, answers: Any) -> Audit:
         """Add answers; return the audit.

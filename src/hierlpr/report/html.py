@@ -64,11 +64,11 @@ def render_page(data: Any, **values: Any) -> str:
         six=lambda x: "" if x is None or not math.isfinite(x) else f"{x:.6g}",
         nobreak=_nobreak,
     )
-    style, script = _asset("report.css"), "\n".join(_asset(f"{name}.js") for name in SCRIPTS)
+    style, script = asset("report.css"), "\n".join(asset(f"{name}.js") for name in SCRIPTS)
     return env.get_template("report.html.j2").render(
         style=style,
         script=script,
-        policy=_policy(style, script),
+        policy=content_policy(style, script),
         data=island(data),
         version=__version__,
         **values,
@@ -81,12 +81,13 @@ def island(data: Any) -> str:
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """Return a style sheet or script of the package."""
     return resources.files("hierlpr.report").joinpath("assets", name).read_text(encoding="utf-8")
 
 
-def _policy(style: str, script: str) -> str:
-    """Return a policy that allows this style sheet and this script, and nothing else."""
+def content_policy(style: str, script: str, *, media: str = "img-src data:") -> str:
+    """Return a policy that allows this style sheet, this script and `media`, and nothing else."""
 
     def allowed(text: str) -> str:
         digest = hashlib.sha256(text.encode()).digest()
@@ -94,7 +95,7 @@ def _policy(style: str, script: str) -> str:
 
     return (
         f"default-src 'none'; script-src {allowed(script)}; style-src {allowed(style)}; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
+        f"{media}; base-uri 'none'; form-action 'none'"
     )
 
 
