@@ -157,7 +157,35 @@ def _truth() -> dict:
     return found
 
 
+def audit_answers() -> dict:
+    """An expert's answers, one per row of what an audit of the new scores lists."""
+    names = common()
+    audit = names["model"].audit(names["new_scores"], checks=100)
+    h, frame = names["h"], audit.to_check()
+    rows = zip(frame["sample"], frame["label"], strict=True)
+    frame["correct"] = [bool(names["new_truth"][i, h.index(label)]) for i, label in rows]
+    return {"my_scores": names["new_scores"], "answers": frame}
+
+
+def _how_to_audit() -> None:
+    """New scores, and what `hierlpr audit` lists for them, filled in."""
+    import pandas as pd
+
+    from hierlpr import audit_files
+
+    names = common()
+    tables(new_scores="mine.csv")
+    audit_files.audit_file("model.hlpr", "mine.csv", "draft", checks=100)
+    table = pd.read_csv("draft/check.csv")
+    column = {label: j for j, label in enumerate(names["labels"])}
+    row = table["sample"].str[1:].astype(int) - 601
+    is_right = names["new_truth"][row, table["label"].map(column)]
+    table.assign(correct=np.where(is_right, "yes", "no")).to_csv("check.csv", index=False)
+    shutil.rmtree("draft")
+
+
 FILES = {
+    "how-to-audit.md": _how_to_audit,
     "cli.md": _cli, "discover.md": _discover, "how-to-large-files.md": _parquet,
     "promises.md": _promises, "tutorial-python.md": _tour, "how-to-service.md": _tour_model,
     "how-to-camera-traps.md": lambda: copy_data(
@@ -180,6 +208,8 @@ FILES = {
 }  # fmt: skip
 
 EXTRA = {
+    "how-to-audit.md": audit_answers,
+    "promises.md": audit_answers,
     "truth.md": _truth,
     "baselines.md": lambda: {
         "train_features": common()["scores"], "train_truth": common()["truth"],

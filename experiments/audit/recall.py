@@ -82,7 +82,7 @@ def populations(config):
         "diseases": lambda rng: diseases(rng, options),
         "diseases, noisier scores": lambda rng: diseases(rng, options, options["noise"]),
     }
-    for name in ("enron", "imclef07a", "eisen_FUN", "cellcycle_FUN", "gasch1_FUN", "cellcycle_GO"):
+    for name in ("enron", "imclef07a", "eisen_FUN", "cellcycle_FUN", "gasch1_FUN"):
         made[name] = lambda rng, name=name: real(name)
     for name in ("its", "16s"):
         made[name] = lambda rng, name=name: names(rng, name)

@@ -30,6 +30,8 @@ from hierlpr.hierarchy import Hierarchy
 
 Backend = Literal["pandas", "polars", "pyarrow"] | None
 NOT_CHECKED = -1
+# Instances with a lower block score are never called.
+LEAST_SCORE = 0.05
 
 
 @dataclass(slots=True, eq=False)
@@ -344,12 +346,12 @@ def start_audit(
         entries = sparse.coo_array(score)
         sample, label, value = entries.row, entries.col, entries.data
     else:
-        sample, label = np.nonzero(np.asarray(score) > 0.0)
+        sample, label = np.nonzero(np.asarray(score) >= LEAST_SCORE)
         value = np.asarray(score)[sample, label]
-    is_positive = value > 0.0
-    if not is_positive.any():
-        raise DataError("There is nothing to audit: no score is above 0.")
-    sample, label, value = (x[is_positive] for x in (sample, label, value))
+    is_listed = value >= LEAST_SCORE
+    if not is_listed.any():
+        raise DataError(f"There is nothing to audit: no block score is {LEAST_SCORE} or more.")
+    sample, label, value = (x[is_listed] for x in (sample, label, value))
     sample, label = sample.astype(np.intp), label.astype(np.intp)
     order, listed = list_by_unit(value, sample, int(score.shape[0]), clusters)
     plan = plan_audit(listed, promise, checks, rng)

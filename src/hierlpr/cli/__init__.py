@@ -17,6 +17,7 @@ _COMMANDS = {
     "sets": ("_predict", "Find the sure and possible labels of every sample."),
     "assign": ("_assign", "Name every sample at the deepest rank that can be trusted."),
     "check": ("_predict", "Compare new scores with those of the fit."),
+    "audit": ("_audit", "Certify calls on your own samples by checking a few of them."),
     "evaluate": ("_hierarchy", "Measure a ranking and its calls against the truth."),
     "report": ("_predict", "Write one self-contained HTML page about a model."),
     "discover": ("_hierarchy", "Reject labels by their p-values with a controlled FDR."),

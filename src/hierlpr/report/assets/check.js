@@ -64,6 +64,7 @@
     if (/\.(png|jpe?g|gif|webp|svg)(\?|#|$)/i.test(text)) return [el("img", { src: text, alt: `Picture of ${samples[at].name}` })];
     return [el("p", {}, el("a", { href: text, target: "_blank", rel: "noreferrer", text }))];
   };
+  const percent = (chance) => `${chance < 1 ? Math.min(99, Math.round(100 * chance)) : 100} %`;
   const line = (label, i) => {
     const choices = el("span", { class: "choices", role: "group", "aria-label": `Answer on ${label.name}` });
     const value = of(at)[i];
@@ -77,8 +78,8 @@
     if (samples[at].labels.some((other) => other.parents.includes(i))) choices.append(down);
     const name = el("bdi", { class: "label", text: label.title ? `${label.name} (${label.title})` : label.name });
     name.style.setProperty("--depth", label.depth);
-    const chance = el("span", { class: "chance", title: "chance by the model", text: `${Math.round(100 * label.chance)} %` });
-    const spoken = `${label.name}, chance ${Math.round(100 * label.chance)} %, ${value === null ? "not answered" : CHOICES.find((c) => c[0] === value)[1]}`;
+    const chance = el("span", { class: "chance", title: "chance by the model", text: percent(label.chance) });
+    const spoken = `${label.name}, chance ${percent(label.chance)}, ${value === null ? "not answered" : CHOICES.find((c) => c[0] === value)[1]}`;
     const item = el("li", { tabindex: i === row ? 0 : -1, "data-answer": value || "", "aria-label": spoken }, name, chance, choices);
     item.addEventListener("focus", () => { row = i; });
     return item;
