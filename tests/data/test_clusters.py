@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from hierlpr import simulate
-from hierlpr.data.clusters import cluster_columns, cluster_note, cluster_numbers
+from hierlpr.data.clusters import cluster_columns, cluster_ids, cluster_note
 from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError
 
@@ -26,12 +26,14 @@ IDS = ["p2", "p1", "p2", "p3"]
     ],
 )  # fmt: skip
 def test_ids_of_any_kind_give_the_same_numbers(ids):
-    assert cluster_numbers(ids, TABLE).tolist() == [1, 0, 1, 2]
+    hashed = cluster_ids(ids, TABLE)
+    assert hashed[0] == hashed[2]
+    assert np.unique(hashed).size == 3
 
 
 def test_clusters_of_one_sample_are_none():
-    assert cluster_numbers(None, TABLE) is None
-    assert cluster_numbers(["a", "b", "c", "d"], TABLE) is None
+    assert cluster_ids(None, TABLE) is None
+    assert cluster_ids(["a", "b", "c", "d"], TABLE) is None
 
 
 @pytest.mark.parametrize(
@@ -41,6 +43,7 @@ def test_clusters_of_one_sample_are_none():
         (pd.Series(["p", "", "p", "p"], ["s1", "s2", "s3", "s4"]), "missing, the first of sample"),
         ([1.0, np.nan, 2.0, 2.0], "1 of 4 ids are missing"),
         (["p1", "p2"], "2 ids for 4 samples"),
+        (["p1"] * 4, "all 4 samples are of one cluster"),
         (pd.DataFrame({"a": IDS, "b": IDS}), "one column"),
         (np.array([IDS, IDS]), "shape"),
         (pd.Series(IDS, ["s1", "s2", "s3", "s9"]), "do not name the same samples"),
@@ -48,7 +51,7 @@ def test_clusters_of_one_sample_are_none():
 )
 def test_bad_ids_are_named(ids, message):
     with pytest.raises(DataError, match=message):
-        cluster_numbers(ids, TABLE)
+        cluster_ids(ids, TABLE)
 
 
 def visits(truth, size, form):

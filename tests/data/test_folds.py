@@ -30,6 +30,19 @@ def test_equal_samples_are_spread_over_folds_and_the_others_are_left_out():
     assert sorted(each[0] for each in counts) == [0, 40]
 
 
+def test_clusters_stay_in_one_fold_whatever_the_order():
+    rng = np.random.default_rng(1)
+    scores, cluster = rng.normal(size=(300, 3)), rng.integers(0, 60, 300)
+    fold = assign_folds(5, scores, cluster=cluster)
+    assert all(np.unique(fold[cluster == c]).size == 1 for c in np.unique(cluster))
+    clusters_per_fold = [np.unique(cluster[fold == f]).size for f in range(5)]
+    assert max(clusters_per_fold) - min(clusters_per_fold) <= 1
+    order = rng.permutation(300)
+    assert np.array_equal(assign_folds(5, scores[order], cluster=7 * cluster[order]), fold[order])
+    few = assign_folds(5, scores, cluster=cluster, limit=100)
+    assert np.unique(cluster[few >= 0]).size == 100 * np.unique(cluster).size // 300
+
+
 @pytest.mark.parametrize("listed", [False, True])
 def test_no_call_depends_on_the_order_of_the_rows_or_on_the_precision(listed):
     data = simulate.disease(n_samples=900, rng=3)

@@ -94,11 +94,12 @@ def test_cross_val_predict_knows_the_classes(case):
     assert not TREE.violations(proba)
 
 
-def test_only_sample_weights_are_metadata(case):
+def test_only_weights_and_clusters_are_metadata(case):
     _, scores, truth = case
     for model in (HierLPR(), HierarchicalClassifier(LogisticRegression())):
         for method in ("fit", "score"):
-            assert set(getattr(model.get_metadata_routing(), method).requests) == {"sample_weight"}
+            requests = set(getattr(model.get_metadata_routing(), method).requests)
+            assert requests - {"clusters"} == {"sample_weight"}
     with sklearn.config_context(enable_metadata_routing=True):
         search = GridSearchCV(HierLPR(TREE, joint=False), {"lpr": ["isotonic", "auto"]}, cv=3)
         assert search.fit(scores, truth).best_score_ > 0.5

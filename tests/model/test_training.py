@@ -19,12 +19,13 @@ from hierlpr import (
     HierlprWarning,
     consistent_scores,
     discover,
+    load_model,
     rank,
     simulate,
 )
 from hierlpr._utils.checks import nearest
 from hierlpr.cutoff import choose
-from hierlpr.exceptions import DataError, HierarchyError
+from hierlpr.exceptions import DataError, HierarchyError, UnreachableWarning
 from hierlpr.io import as_hierarchy
 
 # The root sorts last, and so do the columns of MultiLabelBinarizer.
@@ -300,3 +301,87 @@ def test_warnings_are_about_the_line_of_the_user(case):
     with pytest.warns(HierlprWarning, match="The AUC of") as caught:
         models[0].fit(-scores, truth)
     assert {x.filename for x in caught} == {__file__}
+
+
+# -- clusters -------------------------------------------------------------------------------------
+
+
+def patients(rng, n_patients, rows):
+    """Draw scores, truth and patients, whose samples share truth and most of the noise."""
+    patient = np.repeat(np.arange(n_patients), rng.integers(1, 2 * rows, n_patients))
+    truth = rng.random((n_patients, 3)) < [0.6, 0.5, 0.5]
+    truth = (truth & truth[:, [0, 0, 0]])[patient]
+    noise = rng.normal(size=(n_patients, 3))[patient] + 0.3 * rng.normal(size=truth.shape)
+    return 2.5 * truth + noise, truth, patient
+
+
+@pytest.mark.parametrize("groups", [None, "depth"])
+def test_clusters_count_as_one_observation(groups):
+    rng, h = np.random.default_rng(0), Hierarchy([("A", "B"), ("A", "C")])
+    scores, truth, patient = patients(rng, 400, 3)
+    model = HierLPR(h).fit(scores, truth, clusters=patient)
+    scores, truth, patient = patients(rng, 400, 3)
+    options = {"precision": 0.8, "confidence": 0.8, "groups": groups}
+    rows = model.calibrate(scores, truth, **options).cutoff_
+    clusters = model.calibrate(scores, truth, clusters=1000 + patient, **options).cutoff_
+    if groups is None:
+        assert clusters.level >= rows.level
+        assert f"{patient.size:,} calibration samples in 400 clusters" in str(clusters)
+    assert clusters.result.n_clusters == (400 if groups is None else 267)
+    model.calibrate(scores, truth, clusters=1000 + patient, precision=0.8)
+    weight = 1.0 / np.bincount(patient)[patient]
+    called = model.predict(scores)
+    hits = weight @ (called & truth).sum(axis=1)
+    assert model.cutoff_.precision == pytest.approx(hits / (weight @ called.sum(axis=1)))
+    sets = model.calibrate_sets(scores, truth, clusters=1000 + patient).sets_
+    assert (sets.n_samples, sets.n_clusters) == (patient.size, 400)
+    assert "a new cluster" in str(sets)
+
+
+def test_clusters_of_one_sample_change_nothing():
+    data = simulate.disease(n_samples=900, rng=1)
+    fit, rest = slice(0, 500), slice(500, 900)
+    levels = []
+    for ids in (None, np.arange(900)):
+        part = (None, None) if ids is None else (ids[fit], ids[rest])
+        model = HierLPR(data.hierarchy).fit(data.scores[fit], data.truth[fit], clusters=part[0])
+        for goal in ({"precision": 0.9, "confidence": 0.9}, {"fdr": 0.2}, {"maximize": "f1"}):
+            model.calibrate(data.scores[rest], data.truth[rest], clusters=part[1], **goal)
+            levels.append(model.cutoff_)
+        model.calibrate_sets(data.scores[rest], data.truth[rest], clusters=part[1])
+        levels.append(model.sets_)
+    assert levels[:4] == levels[4:]
+
+
+def test_few_clusters_say_how_many_are_needed():
+    rng, h = np.random.default_rng(2), Hierarchy([("A", "B"), ("A", "C")])
+    scores, truth, patient = patients(rng, 100, 5)
+    model = HierLPR(h, joint=False).fit(scores, truth, clusters=patient)
+    scores, truth, patient = patients(rng, 10, 20)
+    with pytest.warns(UnreachableWarning, match="in 10 clusters.* At least 22 clusters are needed"):
+        model.calibrate(scores, truth, precision=0.9, confidence=0.9, clusters=patient + 1000)
+    with pytest.raises(DataError, match="of one cluster"):
+        model.calibrate(scores, truth, precision=0.9, clusters=["p"] * len(scores))
+    patient = patient + 1000
+    with pytest.raises(DataError, match="clusters= does not support sample_weight="):
+        model.calibrate(
+            scores, truth, precision=0.9, clusters=patient, sample_weight=np.arange(len(scores)) + 1
+        )
+
+
+def test_patients_are_noticed_when_fitted_on_before_or_not_mentioned(tmp_path):
+    rng, h = np.random.default_rng(3), Hierarchy([("A", "B"), ("A", "C")])
+    scores, truth, patient = patients(rng, 100, 5)
+    model = HierLPR(h, joint=False).fit(scores, truth, clusters=patient)
+    model.save(tmp_path / "m.hlpr")
+    model = load_model(tmp_path / "m.hlpr")
+    scores, truth, patient = patients(rng, 100, 5)
+    with pytest.warns(HierlprWarning, match="100 of 100 clusters .* were also fitted on"):
+        model.calibrate(scores, truth, fdr=0.2, clusters=patient)
+    names = [f"pt{p:03d}_visit{i}" for i, p in enumerate(patient)]
+    frame = pd.DataFrame(scores, index=names, columns=list(h.labels))
+    with pytest.warns(HierlprWarning, match=r"agree in their truth far more .* give clusters="):
+        model.calibrate(frame, truth, fdr=0.2)
+    ids = pd.Series(patient + 1000, index=names).sample(frac=1, random_state=0)
+    model.calibrate(frame, truth, fdr=0.2, clusters=ids)
+    assert model.cutoff_.result.n_clusters == 100

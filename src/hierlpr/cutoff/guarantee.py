@@ -115,7 +115,7 @@ def certified_level(
     share = None
     if instances.weight is not None:
         profile, share = profile.scaled(1.0 / max_weight), instances.weight / max_weight
-    if instances.cluster is not None:
+    if instances.n_units < instances.n_samples:
         profile = profile.clustered()
     sequence = plan_tests(profile, instances.n_units, instances.n_labels, promise)
     passed = pass_tests(instances, sequence, promise, share)
@@ -276,7 +276,8 @@ def certified_levels(
     """
     if profile.level.size == 0 or instances.n_samples == 0:
         return np.empty(0)
-    profile = profile if instances.cluster is None else profile.clustered()
+    if instances.n_units < instances.n_samples:
+        profile = profile.clustered()
     last = replace(profile, limit=np.array([limit]), moments=profile.moments[:, -1:])
     n_labels = max(instances.n_labels, limit)
     margin = _margins(last, instances.n_units, n_labels, promise)[0][0]

@@ -86,7 +86,7 @@ def list_instances(score: Any, truth: Any, weight: Float | None = None) -> Insta
     A score that a CSR matrix does not store is 0: such instances are not listed and never called.
     """
     cluster = number_clusters(truth)
-    if cluster is not None:
+    if cluster is not None and cluster.max(initial=-1) + 1 < cluster.size:
         share = 1.0 / np.bincount(cluster)[cluster]
         weight = share if weight is None else weight * share
     shape = tuple(map(int, score.shape))
@@ -124,11 +124,10 @@ def list_instances(score: Any, truth: Any, weight: Float | None = None) -> Insta
 
 
 def number_clusters(truth: Any) -> Index | None:
-    """Return the cluster of each sample as 0, 1, ...; None if no two samples share one."""
+    """Return the cluster of each sample as 0, 1, ...; None without clusters."""
     if not isinstance(truth, Truth) or truth.cluster is None:
         return None
-    number = np.unique(truth.cluster, return_inverse=True)[1].reshape(-1).astype(np.intp)
-    return number if number.size and number.max() + 1 < number.size else None
+    return np.unique(truth.cluster, return_inverse=True)[1].reshape(-1).astype(np.intp)
 
 
 def entries_at(matrix: Any, sample: NDArray[Any], label: NDArray[Any]) -> NDArray[Any]:

@@ -1,6 +1,6 @@
 """Samples that belong together (of one patient, donor, camera): their ids, and signs of them.
 
-Rows of one cluster are alike, so they count as one observation, not as many. `cluster_numbers`
+Rows of one cluster are alike, so they count as one observation, not as many. `cluster_ids`
 reads the ids that a user gives. `cluster_note` looks for clusters that nobody mentioned.
 """
 
@@ -16,6 +16,7 @@ from scipy import sparse
 
 from hierlpr._utils.checks import is_sparse
 from hierlpr.data import frames
+from hierlpr.data.duplicates import Keys, text_keys
 from hierlpr.data.tables import Table, match_rows
 from hierlpr.exceptions import DataError
 
@@ -29,7 +30,7 @@ CLUSTER_WORDS = frozenset((
     "session", "burst", "sequence_id", "location",
 ))  # fmt: skip
 
-MOST_SAMPLES = 4000  # compared for `cluster_note`
+MOST_SAMPLES, MOST_LABELS = 4000, 200  # compared for `cluster_note`
 FEWEST_CLUSTERS = 3
 N_SHUFFLES = 60
 CLEAR = 6.0  # standard deviations of the agreement if samples are shuffled among the clusters
@@ -37,8 +38,8 @@ DESIGN_EFFECT = 1.25  # of clusters worth a warning: by how much they inflate a 
 _SEPARATORS = re.compile(r"[^0-9A-Za-z]+")
 
 
-def cluster_numbers(clusters: Any, table: Table, *, name: str = "scores") -> Index | None:
-    """Return the number of the cluster of each sample, from 0; None if no two share one.
+def cluster_ids(clusters: Any, table: Table, *, name: str = "scores") -> Keys | None:
+    """Return a hash of the cluster of each sample; None if no two share one.
 
     Ids of a series are matched with the samples by name, others by position.
     """
@@ -58,12 +59,24 @@ def cluster_numbers(clusters: Any, table: Table, *, name: str = "scores") -> Ind
             f"clusters: {is_missing.sum():,} of {len(ids):,} ids are missing, the first of {where}."
             "\nHint: give a sample that belongs to no other an id of its own."
         )
-    _, number = np.unique(np.array([str(x) for x in ids], dtype=object), return_inverse=True)
-    number = number.reshape(-1).astype(np.intp)
+    hashed = text_keys([str(x) for x in ids])
     if samples is not None and table.samples is not None:
-        column = Table(number[:, None].astype(np.float64), ("cluster",), samples, backend)
-        number = match_rows(column, table, name=name, what="clusters").values[:, 0].astype(np.intp)
-    return None if np.bincount(number).max(initial=0) <= 1 else number
+        rows = Table(np.arange(float(len(ids)))[:, None], ("row",), samples, backend)
+        rows = match_rows(rows, table, name=name, what="clusters")
+        hashed = hashed[rows.values[:, 0].astype(np.intp)]
+    n_clusters = np.unique(hashed).size
+    if n_clusters == 1 < len(ids):
+        raise DataError(
+            f"clusters: all {len(ids):,} samples are of one cluster, so nothing is known of others."
+            "\nHint: give one id per patient, donor or station, not one for all."
+        )
+    return None if n_clusters == len(ids) else hashed
+
+
+def cluster_numbers(clusters: Any, table: Table, *, name: str = "scores") -> Index | None:
+    """Return the clusters of `cluster_ids` as numbers from 0."""
+    ids = cluster_ids(clusters, table, name=name)
+    return None if ids is None else np.unique(ids, return_inverse=True)[1].reshape(-1)
 
 
 def _as_list(clusters: Any) -> list[Any]:
@@ -106,10 +119,10 @@ def cluster_note(samples: Sequence[str] | None, truth: Any, labels: Iterable[str
         start = int(rng.integers(rows.size - MOST_SAMPLES + 1))
         rows = rows[start : start + MOST_SAMPLES]
     matrix = truth[rows]
+    common = np.argsort(-np.asarray(matrix.sum(axis=0)).ravel(), kind="stable")[:MOST_LABELS]
+    matrix = matrix[:, np.sort(common)]
     matrix = matrix.toarray() if is_sparse(matrix) else np.asarray(matrix)
-    centred = matrix.astype(np.float64)
-    centred = centred[:, centred.any(axis=0)]
-    centred -= centred.mean(axis=0)
+    centred = matrix.astype(np.float64) - matrix.mean(axis=0)
     label_names = {label.casefold() for label in labels}
     best, note = DESIGN_EFFECT, ""
     for group in _groupings([samples[i] for i in rows.tolist()]):

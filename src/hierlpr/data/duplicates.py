@@ -79,6 +79,7 @@ class SampleKeys:
     n_samples: int  # all samples
     n_labels: int = 0  # the hashes are of the scores of this many labels, the first ones
     name: Keys | None = None  # sorted hashes of the names of the samples, if they have any
+    cluster: Keys | None = None  # those of their clusters, likewise
 
     @classmethod
     def of(cls, keys: Keys) -> Self:
@@ -95,8 +96,14 @@ class SampleKeys:
             rounded.data = _round(rounded.data, n_bits)
         else:
             rounded = _round(values, n_bits)
-        name = None if samples is None else np.unique(_text_keys(samples))[:MAX_KEYS]
+        name = None if samples is None else np.unique(text_keys(samples))[:MAX_KEYS]
         return replace(cls.of(row_keys(rounded)), n_labels=int(values.shape[1]), name=name)
+
+    @classmethod
+    def of_samples(cls, table: Any, cluster: Keys | None) -> Self:
+        """Summarize the samples of a table of scores, and their clusters."""
+        ids = None if cluster is None else np.unique(cluster)[:MAX_KEYS]
+        return replace(cls.of_rows(table.values, table.samples), cluster=ids)
 
     def like(self, values: Any) -> SampleKeys:
         """Summarize the rows of another matrix by the labels that these hashes are of."""
@@ -110,11 +117,11 @@ class SampleKeys:
 
     def same_names(self, other: SampleKeys) -> tuple[int, int]:
         """Count the names that also occur in `other`, and those that were compared."""
-        if self.name is None or other.name is None:
-            return 0, 0
-        last = min(x[-1] if x.size == MAX_KEYS else ~np.uint64(0) for x in (self.name, other.name))
-        compared = self.name[self.name <= last]
-        return int(np.isin(compared, other.name, assume_unique=True).sum()), compared.size
+        return _count_shared(self.name, other.name)
+
+    def same_clusters(self, other: SampleKeys) -> tuple[int, int]:
+        """Count the clusters that also occur in `other`, and those that were compared."""
+        return _count_shared(self.cluster, other.cluster)
 
     def comparable(self, other: SampleKeys) -> tuple[SampleKeys, SampleKeys]:
         """Return both up to the last hash that both kept."""
@@ -137,6 +144,15 @@ class SampleKeys:
         both = self.comparable(other)
         _, row = np.unique(np.concatenate([x.key for x in both]), return_inverse=True)
         return np.bincount(row, np.concatenate([x.count for x in both])).astype(np.int64)
+
+
+def _count_shared(some: Keys | None, others: Keys | None) -> tuple[int, int]:
+    """Count the hashes that also occur among others, and those that were compared."""
+    if some is None or others is None:
+        return 0, 0
+    last = min(x[-1] if x.size == MAX_KEYS else ~np.uint64(0) for x in (some, others))
+    compared = some[some <= last]
+    return int(np.isin(compared, others, assume_unique=True).sum()), compared.size
 
 
 def log_chance(times: NDArray[Any]) -> float:
@@ -243,6 +259,13 @@ def leakage_warnings(
             "fitted on: if they are the same samples, the numbers look better than they are, and "
             "no promise holds. Calibrate on other samples."
         )
+    if fit_keys is not None and (clusters := keys.same_clusters(fit_keys))[0]:
+        found.append(
+            f"{clusters[0]:,} of {clusters[1]:,} clusters of the calibration samples were also "
+            "fitted on, so no promise holds for new ones. Split the samples by whole clusters."
+        )
+    if keys.cluster is not None:  # what repeats within clusters does not count twice
+        return found
     # Samples in both parts are not called copies as well.
     has_rows = fit_keys is not None and fit_keys.key.size > 0
     if copies := copies_note(keys, fit_keys if has_rows and not overlap else None):
@@ -264,9 +287,10 @@ def feature_keys(x: Any) -> Keys:
     values = x if isinstance(x, list | tuple) else np.asarray(x)
     if isinstance(values, np.ndarray) and values.dtype.kind in "biuf" and values.ndim > 1:
         return row_keys(values.reshape(len(values), -1))
-    return _text_keys(repr(row.tolist() if isinstance(row, np.ndarray) else row) for row in values)
+    return text_keys(repr(row.tolist() if isinstance(row, np.ndarray) else row) for row in values)
 
 
-def _text_keys(texts: Iterable[str]) -> Keys:
+def text_keys(texts: Iterable[str]) -> Keys:
+    """Hash texts, the same in every process."""
     digests = (blake2b(text.encode(errors="replace"), digest_size=8).digest() for text in texts)
     return np.frombuffer(b"".join(digests), dtype=np.uint64)

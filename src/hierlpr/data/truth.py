@@ -31,7 +31,6 @@ from hierlpr.hierarchy.matrices import (
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
-Index = NDArray[np.intp]
 _SORTED_COLUMNS = (
     "the columns have no names, and sorted by label, as MultiLabelBinarizer makes them, no label "
     "would lack its parent. Use MultiLabelBinarizer(classes=hierarchy.labels), a data frame whose "
@@ -57,15 +56,15 @@ class Truth:
         Pairs that were not annotated.
     implied : matrix or None
         Positives that `evaluated` made unknown.
-    cluster : ndarray of int or None
-        The cluster of each sample, such as its patient; None if the samples are independent.
+    cluster : ndarray of uint64 or None
+        A hash of the cluster of each sample, such as its patient; None without clusters.
     """
 
     positive: Any
     unknown: Any = None
     not_annotated: Any = None
     implied: Any = None
-    cluster: Index | None = None
+    cluster: NDArray[Any] | None = None
 
     @classmethod
     def of(cls, matrix: Any, hierarchy: Hierarchy | None = None) -> Truth:
@@ -144,7 +143,7 @@ class Truth:
 
     @property
     def n_clusters(self) -> int | None:
-        """Number of clusters; None if the samples are independent."""
+        """Number of clusters; None without clusters."""
         return None if self.cluster is None else int(np.unique(self.cluster).size)
 
     @property
@@ -159,6 +158,10 @@ class Truth:
         part = self._each(lambda matrix: matrix[at])
         rows = at[0] if isinstance(at, tuple) else at
         return part if self.cluster is None else replace(part, cluster=self.cluster[rows])
+
+    def in_clusters(self, cluster: NDArray[Any] | None) -> Truth:
+        """Return the same truth of samples in clusters; None changes nothing."""
+        return self if cluster is None else replace(self, cluster=cluster)
 
     def toarray(self) -> Truth:
         """Return the same with dense matrices."""

@@ -235,7 +235,7 @@ def fit_joint(
         return JointModel(hierarchy, prior, Tempering.fixed("none", hierarchy.n_labels))
     # A few weights per label need no more samples, and the evidence must fit in memory.
     limit = max(LEAST_SAMPLES, sample_limit(n_samples, hierarchy))
-    part = assign_folds(N_PARTS, scores, truth.positive, limit=limit)
+    part = assign_folds(N_PARTS, scores, truth.positive, cluster=truth.cluster, limit=limit)
     used = np.flatnonzero(part >= 0)
     parts = CrossFitting(
         scores if used.size == n_samples else scores[used],

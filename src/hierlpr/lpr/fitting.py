@@ -328,7 +328,8 @@ def _choose(
     if isinstance(data.scores, np.ndarray):
         limit = max(LEAST_JUDGED, 8 * _JUDGED_VALUES // judged.size)
     used = data.scores[rows][:, judged], data.truth[rows][:, judged]
-    fold = assign_folds(N_FOLDS, *used, limit=limit)
+    cluster = None if data.cluster is None else data.cluster[rows]
+    fold = assign_folds(N_FOLDS, *used, cluster=cluster, limit=limit)
     # Scores stay in the bins of the whole fit, and each fold counts its samples in them.
     bins = bins.select(judged)
     parts = [data.take(rows[fold == f]).groups(judged) for f in range(N_FOLDS)]
@@ -382,6 +383,7 @@ def fit_known(
     if missing is not None or sample_weight is not None or not truth.is_complete:
         pairs = PairWeights(truth, hierarchy, missing, sample_weight)
     data = read_training_data(scores, truth.positive, None, pairs)
+    data = replace(data, cluster=truth.cluster)
     levels = hierarchy.levels if depth is None else depth
     return fit_data(data, method=method, depth=levels, shared=shared, n_jobs=n_jobs)
 

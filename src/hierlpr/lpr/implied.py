@@ -8,7 +8,7 @@ from the samples in which the label is implied, and blended with a curve shared 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -102,12 +102,14 @@ def fit_listed(
         own = None if pairs is None else pairs.take(rows)
         implied, _, _ = _weigh_pairs(closed, positive[rows], own)
         data = read_training_data(scores[rows], positive[rows], None, own, implied)
+        if truth.cluster is not None:
+            data = replace(data, cluster=truth.cluster[rows])
         return fit_data(data, method=method, shared=shared, **options)
 
     whole = close_listed(scores, hierarchy)
     model = fit(slice(None), method, whole)
     lpr = model.curves.evaluate(scores).data
-    half = assign_folds(2, scores, positive)
+    half = assign_folds(2, scores, positive, cluster=truth.cluster)
     rows = [np.flatnonzero(half == side) for side in (0, 1)]
     if whole.is_implied.any() and all(scores[x].nnz for x in rows):
         chosen = with_sharing(method, model.shared)

@@ -179,7 +179,7 @@ class TrainingData:
 
     `pairs` is given if weights differ between labels, and then replaces `weight`. `excluded` (2,
     n_labels), for CSC scores only, is the weight per label of samples that its curve leaves out,
-    and of the positives among them.
+    and of the positives among them. `cluster` identifies the clusters of samples, if there are any.
     """
 
     scores: Matrix | scipy.sparse.csc_array
@@ -187,6 +187,7 @@ class TrainingData:
     weight: Float
     pairs: PairWeights | None = None
     excluded: Float | None = None
+    cluster: NDArray[Any] | None = None
 
     @property
     def n_labels(self) -> int:

@@ -19,6 +19,7 @@ from hierlpr.cutoff.estimate import LevelProfile
 from hierlpr.cutoff.goal import Goal, check_bound, goals_of
 from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.cutoff.sets import CallSets, SetRule
+from hierlpr.data.clusters import cluster_ids
 from hierlpr.data.duplicates import SampleKeys
 from hierlpr.data.frames import like_given
 from hierlpr.data.listed import Kind
@@ -122,7 +123,7 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         self.missing_scores = missing_scores
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, clusters: Any = None) -> Self:
         """Fit one curve from score to local precision rate per label, and the joint posterior.
 
         Parameters
@@ -136,8 +137,10 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
             value.
         sample_weight : array-like of shape (n_samples,), optional
             Such as inverse sampling probabilities; only ratios matter (``docs/truth.md``).
+        clusters : array-like of ids of shape (n_samples,), series or mapping, optional
+            The patient, donor or camera of each sample; new samples then come from new clusters.
         """
-        training.fit_model(self, X, y, sample_weight)
+        training.fit_model(self, X, y, sample_weight, clusters)
         return self
 
     def calibrate(
@@ -153,6 +156,7 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         unreachable: Unreachable | None = None,
         sample_weight: Any = None,
         max_weight: float | None = None,
+        clusters: Any = None,
     ) -> Self:
         """Choose the cutoff from samples that were not used to fit.
 
@@ -180,15 +184,17 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
             As in `fit`: precision, recall and F are then weighted.
         max_weight : float, optional
             Upper bound on all weights, known before the truth; certificates with weights need it.
+        clusters : as in `fit`, optional
+            Clusters count equally: the target is about a random sample of a new cluster.
         """
         goals = goals_of(precision=precision, fdr=fdr, maximize=maximize, confidence=confidence)
-        table, known = self._pair(X, y)
+        table, known = self._pair(X, y, clusters)
         given = match_weights(sample_weight, table)
         given = check_sample_weight(given, table.n_samples, keep_equal=True)
         check_bound(goals[0], given, max_weight)
         rows, weight = training.weighed(given, table.n_samples, keep_equal=confidence is not None)
         table, known = table.rows(rows), known[rows]
-        keys, caveats = training.check_leakage(table, self.keys_.get("fit"))
+        keys, caveats = training.check_leakage(table, known, self.keys_.get("fit"))
         options: dict[str, Any] = {"groups": groups, "unreachable": unreachable}
         options |= {"weight": weight, "max_weight": max_weight}
         score = self.block_scores(table)
@@ -202,13 +208,11 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
 
     def use_target(self, target: float) -> Self:
         """Select one of several calibrated targets for all decisions; see ``cutoff_``."""
-        check_is_fitted(self)
         self.cutoff_ = self.cutoff_.for_target(target)
         return self
 
     def set_cutoff(self, level: float) -> Self:
         """Set the cutoff to a block score of your choice, from 0 to 1; nothing is promised."""
-        check_is_fitted(self)
         self.cutoff_ = Cutoff(check_fraction(level, name="level"), Goal("by hand"))
         self.keys_ = {name: keys for name, keys in self.keys_.items() if name != "cutoff"}
         return self
@@ -221,6 +225,7 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         error: float = 0.1,
         confidence: float | None = None,
         one_path: bool = False,
+        clusters: Any = None,
     ) -> Self:
         """Choose which labels of a sample are *sure* and which are *possible*.
 
@@ -238,10 +243,12 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
             Every sample has at most one path of labels, as in a taxonomy: siblings then exclude
             each other, and more labels are sure. The promises hold even if this is wrong, with
             smaller sets. Complete scores need a forest; for listed scores see `assign`.
+        clusters : as in `fit`, optional
+            The promise is then about a random sample of a new cluster.
         """
-        table, known = self._pair(X, y)
+        table, known = self._pair(X, y, clusters)
         training.refuse_unknown_samples(known)
-        keys, caveats = training.check_leakage(table, self.keys_.get("fit"))
+        keys, caveats = training.check_leakage(table, known, self.keys_.get("fit"))
         rule = prediction.choose_rule(self, table, known, error, confidence, one_path=one_path)
         self.sets_, self.keys_ = rule.with_caveats(caveats), {**self.keys_, "sets": keys}
         return self
@@ -264,8 +271,8 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
     ) -> Self:
         """Add labels with their scores and truth; the curves of the other labels do not change.
 
-        `edges` are (parent, child) pairs of the new labels. `X` and `y` have one column
-        per new label, in the order of `labels`, by default as they appear in `edges`.
+        `edges` are (parent, child) pairs of the new labels. `X` and `y` have one column per new
+        label, in the order of `labels`, by default as they appear in `edges`.
         """
         check_is_fitted(self)
         training.add_labels(self, edges, X, y, labels)
@@ -322,10 +329,9 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
     def assign(self, X: Any) -> Any:
         """Name every sample by the deepest label that can be trusted.
 
-        Returns a data frame with the columns sample, label (None where no label can be trusted),
-        rank and chance, the block score. Trusted are the sure labels of `calibrate_sets` or, if it
-        was not called, the calls at the cutoff of `calibrate`. An ``AnnData`` is read as
-        ``hierlpr assign`` does, and returned as a copy with the answer in obs.
+        Returns a data frame with the columns sample, label (None where none can be trusted), rank
+        and chance, the block score. Trusted are the sure labels of `calibrate_sets` or, without it,
+        the calls at the cutoff. An ``AnnData`` gives a copy with the answer in obs.
         """
         check_is_fitted(self)
         return prediction.assign(self, X)
@@ -402,9 +408,8 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
     def aligned_scores(self, scores: Any) -> Table:
         """Return checked scores of the kind of the fit, in the order of the labels."""
         check_is_fitted(self)
-        return training.new_scores(
-            scores, self.hierarchy_, self.kind_, missing_scores=self.missing_scores
-        )
+        missing = self.missing_scores
+        return training.new_scores(scores, self.hierarchy_, self.kind_, missing_scores=missing)
 
     def lprs(self, table: Table) -> Table:
         """Return the LPRs of an aligned table; the only place where the joint posterior enters."""
@@ -429,9 +434,10 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
     def _new_scores(self, scores: Any) -> Table:
         return prediction.warn_of_difference(self, self.aligned_scores(scores))
 
-    def _pair(self, scores: Any, truth: Any) -> tuple[Table, Truth]:
+    def _pair(self, scores: Any, truth: Any, clusters: Any = None) -> tuple[Table, Truth]:
         table, propagates = self.aligned_scores(scores), self.propagate_truth
-        return table, align_truth(truth, self.hierarchy_, table, propagate_truth=propagates)
+        known = align_truth(truth, self.hierarchy_, table, propagate_truth=propagates)
+        return table, known.in_clusters(cluster_ids(clusters, table))
 
     def _cutoff(self, target: float | None = None) -> Cutoff:
         """Return the cutoff in use; warn if it was not calibrated or does not reach its target."""

@@ -22,6 +22,7 @@ from hierlpr.cutoff.estimate import LevelProfile
 from hierlpr.cutoff.instances import list_instances
 from hierlpr.cutoff.outcome import DEFAULT_CUTOFF
 from hierlpr.data import tables
+from hierlpr.data.clusters import cluster_ids, cluster_note
 from hierlpr.data.duplicates import SampleKeys, leakage_warnings
 from hierlpr.data.listed import Kind, as_kind, kind_of
 from hierlpr.data.tables import Table, draw_samples
@@ -58,13 +59,14 @@ def check_params(model: HierLPR) -> None:
     make_estimator(model.lpr)
 
 
-def fit_model(model: HierLPR, scores: Any, truth: Any, sample_weight: Any) -> None:
+def fit_model(model: HierLPR, scores: Any, truth: Any, sample_weight: Any, clusters: Any) -> None:
     """Check the data, then fit the curves and everything that depends on them."""
     check_params(model)
     given = None if model.hierarchy is None else as_hierarchy(model.hierarchy)
     table = new_scores(scores, given, None, missing_scores=model.missing_scores)
     hierarchy = given or Hierarchy(labels=table.labels)
     known = align_truth(truth, hierarchy, table, propagate_truth=model.propagate_truth)
+    known = known.in_clusters(cluster_ids(clusters, table))
     if known.is_complete:
         tables.refuse_truth_as_scores(table.values, known.positive)
     fit_aligned(model, hierarchy, table, known, sample_weight)
@@ -94,7 +96,7 @@ def fit_aligned(
         part, known, own = _draw(limit, table, truth, weight)
         rates = own_lpr(lpr, part.values, n_jobs=model.n_jobs)
         model.path_weight_ = learn_depth_weights(rates, known, lpr.report.base_rate, hierarchy, own)
-    model.keys_ = {"fit": SampleKeys.of_rows(table.values, table.samples)}
+    model.keys_ = {"fit": SampleKeys.of_samples(table, truth.cluster)}
     model.sample_summary_ = SampleSummary.of(lpr, table.values, hierarchy, weight)
     model.profile_ = _fit_profile(model, table, truth, weight)
 
@@ -224,12 +226,20 @@ def refuse_unknown_samples(truth: Truth) -> None:
         )
 
 
-def check_leakage(table: Table, fit_keys: SampleKeys | None) -> tuple[SampleKeys, list[str]]:
+def check_leakage(
+    table: Table, truth: Truth, fit_keys: SampleKeys | None
+) -> tuple[SampleKeys, list[str]]:
     """Return the keys of calibration samples; warn if they are not new or not independent."""
-    keys = same = SampleKeys.of_rows(table.values, table.samples)
+    keys = same = SampleKeys.of_samples(table, truth.cluster)
     if fit_keys is not None and 0 < fit_keys.n_labels < keys.n_labels:
-        same = replace(fit_keys.like(table.values), name=keys.name)
+        same = replace(fit_keys.like(table.values), name=keys.name, cluster=keys.cluster)
     caveats = leakage_warnings(same, fit_keys, values=table.values)
+    note = cluster_note(table.samples, truth.positive, table.labels)
+    if note and truth.cluster is None:
+        caveats.append(
+            f"The {note}. If they belong together (visits of a patient, pictures of a camera), no "
+            "promise holds unless the cutoff knows: give clusters=, one id per sample."
+        )
     for note in caveats:
         warn(note)
     return keys, caveats
