@@ -57,7 +57,11 @@ def close_upward(hierarchy: Hierarchy, truth: Any) -> Any:
         return _close_frame(hierarchy, truth)
     array = truth if isinstance(truth, np.ndarray) else None
     if array is None or array.dtype.kind not in "biu" or isinstance(array, np.ma.MaskedArray):
-        array = check_real_array(truth, name="truth")
+        try:
+            array = check_real_array(truth, name="truth")
+        except DataError as error:
+            hint = "lists of labels go into fit; HierLPR(propagate_truth=True) closes them."
+            raise DataError(f"{str(error).splitlines()[0]}\nHint: {hint}") from None
     _check_width(hierarchy, array.shape, name="truth")
     closed, unknown = _close_known(hierarchy, array)
     has_grown = bool(np.any(closed > (array != 0)))
