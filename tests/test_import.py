@@ -27,6 +27,11 @@ def test_every_public_name_loads():
         _ = hierlpr.rnak
 
 
+def test_packages_of_files_and_reports_need_no_import_of_their_own():
+    code = "import hierlpr; hierlpr.io.read_scores; hierlpr.report.write_report"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 NEED = {
     "from hierlpr.plots.drawing import new_axes as f; f(None)": ("matplotlib", "report"),
     "from hierlpr.research.reproduce import reproduce as f; f(out='p')": ("matplotlib", "report"),

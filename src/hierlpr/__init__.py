@@ -34,6 +34,7 @@ _HOMES = {
     "consistent_scores": "ranking",
     "discover": "discovery",
     "fit_lpr": "lpr",
+    "io": "io",
     "load_audit": "audit",
     "load_model": "model",
     "metrics": "metrics",
@@ -41,6 +42,7 @@ _HOMES = {
     "plots": "plots",
     "rank": "ranking",
     "read_hierarchy": "io",
+    "report": "report",
     "simulate": "simulate",
 }
 

@@ -82,7 +82,6 @@ SCORE_FILES = [
     ("csv", SCORES.replace("0.5", "-inf", 1), "line 2"),
     ("csv", SCORES + "s9,1,1\n", "line 10"),
     ("csv", SCORES.replace("C", "D", 1), ""),
-    ("csv", SCORES.replace("sample", "patient"), "line 1"),
     ("csv", SCORES.replace(",", "\t"), "line 1"),
     ("csv", SCORES.encode() + b"\xff\xfe,1,1,1\n", "line 10"),
     ("csv", b"\x89PNG\r\n\x1a\n\x00\x00", "line 3"),

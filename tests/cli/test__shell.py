@@ -329,3 +329,17 @@ def test_samples_without_truth_and_too_few_to_split(tmp_path, good):
     few = command("fit", good, tmp_path, scores=tmp_path / "few.csv")
     said = refused(*few, "--fdr", "0.1", "--missing-truth", "skip")
     assert "few.csv: 2 sample(s) cannot be split" in said
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        (["rnak"], "did you mean 'rank'?"),
+        (["fit", "--precison", "0.9"], "--precision"),
+        (["fit", "--precision", "90%"], "write 0.9 for 90%"),
+        (["fit", "--precision", "1"], "0.99 is 99 %"),
+    ],
+)
+def test_slips_are_answered_with_what_was_meant(args, expected):
+    needed = [x for y in ("hierarchy", "scores", "truth", "out") for x in (f"--{y}", "x")]
+    assert expected in refused(*args, *(needed if args[0] == "fit" else ()))

@@ -133,3 +133,14 @@ def test_pairing(tmp_path):
     other = read_truth(write(tmp_path / "o.csv", "sample,label\nx,A\n"), H)
     with pytest.raises(DataError, match="none of the 2 samples"):
         pair_samples(scores, other)
+
+
+def test_a_long_truth_that_leaves_most_samples_out_is_questioned(tmp_path):
+    rows = "".join(f"p{i},0.5,0.5,0.5\n" for i in range(30))
+    scores = read_scores(write(tmp_path / "s.csv", "sample,A,B,C\n" + rows), H)
+    truth = read_truth(write(tmp_path / "t.csv", "sample,label\np1,A\np2,A\n"), H)
+    with pytest.raises(DataError, match="28 of 30 scored samples are not mentioned") as caught:
+        pair_samples(scores, truth)
+    assert caught.value.options == ("missing_truth=skip", "missing_truth=negative")
+    assert pair_samples(scores, truth, missing_truth="negative").scores.n_samples == 30
+    assert pair_samples(scores, truth, missing_truth="skip").scores.n_samples == 2

@@ -222,7 +222,7 @@ WHOLE = [  # tables that cannot be read at all
     ("s.csv", b"PK\x03\x04" + bytes(200)), ("s.csv", b"sample,A,B,C\ns\xff,1,2,3\n"),
     ("s.csv", WIDE.replace("\n", "\r")), ("s.csv", 'sample,"A,B,C\n' + "x\n" * 10**5),
     ("s.csv", "sample,A,B,C\ns1," + "1" * (17 << 20) + ",1,1\n"), ("s.csv", "x" * (17 << 20)),
-    ("s.csv", WIDE.replace("sample", "name")), ("s.tsv", WIDE),
+    ("s.tsv", WIDE),
     ("s.csv", WIDE.replace(",", ";")), ("s.csv", WIDE.replace("A,B,C", "A,B,B")),
     ("s.csv", WIDE.replace("A,B,C", "A,,C")), ("s.csv", WIDE.replace("A,B,C", "A,B,D")),
     ("s.csv", "sample,A\ns1,1\n"), ("s.csv", "sample\ns1\n"), ("s.csv", "A,B,C\n1,2,3\n"),
@@ -287,3 +287,24 @@ def test_scores_are_not_taken_for_truth(tmp_path):
     yes = "sample,A,B,C\ns1,yes,no,no\n"
     with pytest.raises(FileError, match=r"line 2, column 'A'(.|\n)*1 for yes"):
         read_truth(write(tmp_path / "y.csv", yes), H)
+
+
+def test_the_column_of_samples(tmp_path):
+    """Of any name, if its values are different texts; by option where another one has them."""
+    table = "patient,A,B,C\np1,0.5,0.2,0.1\np2,0.25,0.1,0.1\n"
+    read = read_scores(write(tmp_path / "s.csv", table), H)
+    assert read.samples == ("p1", "p2")
+    assert "the first column, 'patient', is taken as the samples" in read.report.notes[0]
+    for text in (table.replace("p2", "p1"), table.replace("p1", "1").replace("p2", "2")):
+        with pytest.raises(FileError, match=r"first column is 'patient'(.|\n)*Rename"):
+            read_scores(write(tmp_path / "t.csv", text), H)
+    numbers = write(tmp_path / "n.csv", table.replace("p1", "1").replace("p2", "2"))
+    assert read_scores(numbers, H, sample_column="patient").samples == ("1", "2")
+    long = write(tmp_path / "l.csv", "sample,visit,category,score\nx,v1,A,0.5\nx,v2,A,0.25\n")
+    read = read_scores(long, H, sample_column="visit")
+    assert read.samples == ("v1", "v2")
+
+
+def test_percentages_are_refused_with_the_number(tmp_path):
+    with pytest.raises(FileError, match=r"write percentages as numbers: 0\.85 for 85%"):
+        read_scores(write(tmp_path / "s.csv", "sample,A,B,C\np1,85%,0,0\n"), H)

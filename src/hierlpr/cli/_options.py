@@ -13,7 +13,7 @@ from hierlpr.cli._shell import Shell
 from hierlpr.io import HierarchyFile, load_hierarchy
 
 F = TypeVar("F", bound=Callable[..., Any])
-TABLES = ("sep", "decimal")  # hierlpr.io.TableOptions
+TABLES = ("sep", "decimal", "sample_column")  # hierlpr.io.TableOptions
 OUTPUTS = ("--out", "--report", "--json")
 
 
@@ -46,6 +46,17 @@ def path(
     return click.option(name, required=required, type=given, metavar=metavar, help=text)
 
 
+class _Number(click.types.FloatParamType):
+    """A real number; for a percentage the message names the number."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Return the number."""
+        text = str(value).strip()
+        if text.endswith("%") and text[:-1].replace(".", "", 1).isdigit():
+            self.fail(f"write {float(text[:-1]) / 100:g} for {text}.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 def flag(name: str, text: str) -> Callable[[F], F]:
     """Return an option without a value."""
     return click.option(name, is_flag=True, help=text)
@@ -54,7 +65,7 @@ def flag(name: str, text: str) -> Callable[[F], F]:
 def number(name: str, metavar: str, text: str, default: float | None = None) -> Callable[[F], F]:
     """Return an option for a real number."""
     given: dict[str, Any] = {"default": default, "show_default": default is not None}
-    return click.option(name, type=float, metavar=metavar, help=text, **given)
+    return click.option(name, type=_Number(), metavar=metavar, help=text, **given)
 
 
 def choice(
@@ -129,7 +140,11 @@ sep = click.option(
     metavar="CHAR",
     help="Column separator of text files, such as ';' or tab; default: comma (.csv), tab (.tsv).",
 )
-tables = _all(sep, choice("--decimal", (".", ","), "Decimal mark in text files.", "."))
+tables = _all(
+    sep,
+    choice("--decimal", (".", ","), "Decimal mark in text files.", "."),
+    click.option("--sample-column", metavar="NAME", help="Column of tables with the samples."),
+)
 prediction = _all(execution, tables, other_names_in, lenient, json_out, quiet)
 """The options that all commands that use a model end with."""
 

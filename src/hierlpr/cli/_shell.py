@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from hierlpr._utils.checks import nearest
 from hierlpr._utils.files import (
     SPOOLED,
     STDOUT,
@@ -64,6 +65,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         """Import a command."""
         if name not in self._commands_in:
+            if hint := nearest(name, self._commands_in):
+                ctx.fail(f"no such command {name!r}; {hint}")
             return None
         # Imported modules stay until the end. Searching them for garbage takes 0.6 s of a command.
         gc.disable()

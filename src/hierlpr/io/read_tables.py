@@ -22,6 +22,7 @@ from hierlpr.hierarchy.matrices import split_unknown
 from hierlpr.io.reading import ReadReport
 from hierlpr.io.table_files import TableFile, TableOptions, open_table
 
+_FEW = 20  # samples, from which on most must be mentioned in the truth
 MissingTruth = Literal["negative", "skip"]
 Rows = dict[str, NDArray[Any]]  # columns of a long table; samples and labels as numbers
 
@@ -313,12 +314,22 @@ def match_samples(
     """
     if missing_truth is not None:
         check_choice(missing_truth, ("negative", "skip"), name="missing_truth")
-    elif truth.layout == "long":
-        missing_truth = "skip" if truth.is_cafa else "negative"
+    elif truth.is_cafa:
+        missing_truth = "skip"
     row = {name: i for i, name in enumerate(truth.samples)}
     at = np.array([row.get(name, -1) for name in names], dtype=np.int64)
     lost = [name for name in names if name not in row]
     path = truth.report.path
+    if missing_truth is None and truth.layout == "long" and not truth.is_cafa:
+        missing_truth = "negative"
+        if 2 * len(lost) > len(names) > _FEW and len(lost) < len(names):
+            raise DataError(
+                f"{path}: {len(lost):,} of {len(names):,} {word} samples are not mentioned: "
+                f"{quote_names(lost)}.\n"
+                "Hint: missing_truth='skip' leaves them out, 'negative' takes them as samples "
+                "without labels.",
+                options=("missing_truth=skip", "missing_truth=negative"),
+            )
     if len(lost) == len(names):
         raise DataError(
             f"{path}: none of the {len(names):,} samples of {source} has truth.\n"

@@ -8,7 +8,6 @@ and one column per label, a long table one row per (sample, label) pair. The hea
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,9 +20,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hierlpr._utils import AnyPath
-from hierlpr._utils.checks import check_choice, quote_names
+from hierlpr._utils.checks import check_choice
 from hierlpr.data.frames import SAMPLE_COLUMN
-from hierlpr.data.tables import mismatch_hint
 from hierlpr.exceptions import FileError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.reading import MAX_PROBLEMS, Place, ReadReport
@@ -34,21 +32,12 @@ from hierlpr.io.sources import (
     open_source,
     parse_number,
 )
+from hierlpr.io.table_columns import EXPECTED, Content, find_columns, match_columns
 
-Content = Literal["scores", "truth", "ranking"]
 MissingScores = Literal["error", "allow"]
 Flags = NDArray[np.bool_]
 
-SAMPLE_NAMES = (SAMPLE_COLUMN, "target", "target_id", "entryid", "protein")
-LABEL_NAMES = ("label", "term", "term_id", "go_id")
-SCORE_NAMES = ("score", "probability", "confidence", "prediction")
-VALUE_NAMES = {"scores": SCORE_NAMES, "truth": ("truth", "value"), "ranking": ("score",)}
-RANKING_NAMES = ("lpr", "call", "rank")
 BATCH_VALUES = 1 << 22  # numbers per batch, if the number of rows is not given
-_EXPECTED = (
-    "a wide table has the header sample,LABEL,LABEL,...; a long one sample,label,score (for truth "
-    "sample,label)."
-)
 _SWAPPED = "are the files of scores and truth interchanged?"
 _UNKNOWN, _BLANK = -1, -2
 
@@ -67,6 +56,8 @@ class TableOptions(TypedDict, total=False):
         It is ignored if the first row does not contain it.
     decimal : {".", ","}
         The decimal mark.
+    sample_column : str
+        The column with the samples; it is ignored if the header does not have it.
     """
 
     aliases: Mapping[str, str] | None
@@ -74,6 +65,7 @@ class TableOptions(TypedDict, total=False):
     missing_scores: MissingScores
     sep: str | None
     decimal: str
+    sample_column: str | None
 
 
 class _Numbers(NamedTuple):
@@ -230,7 +222,7 @@ class TableFile:
             if number[i] == _UNKNOWN and self._hierarchy is not None:
                 row = int(np.argmax(codes == i))
                 is_header = self.is_cafa and times == 1 and row == 0 and place(0) == 1
-                hint = f"is this the header? {_EXPECTED}" if is_header else ""
+                hint = f"is this the header? {EXPECTED}" if is_header else ""
                 line = partial(place, row)
                 self.log.unknown_label(names[i], self._hierarchy, line=line, hint=hint, times=times)
             elif number[i] >= 0 and names[i] not in self._codes:
@@ -279,6 +271,8 @@ class TableFile:
             hint = ""
             if is_comma:
                 hint, options = "decimal=',' reads decimal commas.", ("decimal=,",)
+            elif (percent := parse_number(cell.rstrip("% "))) is not None:
+                hint = f"write percentages as numbers: {percent / 100:g} for {cell.strip()}."
         elif np.isnan(value):
             text = "the value is missing or not a number (NaN)."
             hint = ""
@@ -305,12 +299,12 @@ def open_table(
     check_choice(missing, ("error", "allow"), name="missing_scores")
     log = ReadReport(os.fspath(path), lenient=options.get("lenient", False))
     source = open_source(log, sep=options.get("sep"), decimal=options.get("decimal", "."))
-    places = _find_columns(source, content)
+    places = find_columns(source, content, options.get("sample_column"))
     is_wide = "" in places
     aliases = options.get("aliases") or {}
     labels = () if hierarchy is None else hierarchy.labels
     if is_wide and hierarchy is not None:
-        places = _match_columns(places, hierarchy, aliases, source)
+        places = match_columns(places, hierarchy, aliases, source)
     labels = tuple(places)[1:] if is_wide else labels
     return TableFile(
         content=content,
@@ -330,127 +324,3 @@ def name_hashes(names: Any) -> NDArray[np.int64]:
     """Return the 64-bit hashes of names, the same throughout a process."""
     objects = names.to_numpy(zero_copy_only=False)
     return np.fromiter(map(hash, objects), np.int64, len(objects))
-
-
-# -- columns ----------------------------------------------------------------------------------
-
-
-def _find_columns(source: Source, content: Content) -> dict[str, int]:
-    """Return the columns to read: sample, label and numbers, or ``""`` (the samples) and labels."""
-    log, place = source.log, source.first_place
-    given = [name.strip() for name in source.columns]
-    lower = [name.lower() for name in given]
-    if given[0].startswith("!gaf"):
-        hint = "cut -f2,5 keeps sample and term, without a header; drop rows with NOT first."
-        raise log.file_error("annotation files (GAF) are not read.", line=place, hint=hint)
-    sample, label, value = (
-        next((lower.index(name) for name in names if name in lower), None)
-        for names in (SAMPLE_NAMES, LABEL_NAMES, VALUE_NAMES[content])
-    )
-    if sample is not None and label is not None and (value is not None or content == "truth"):
-        found = {"sample": sample, "label": label}
-        found |= {"truth" if content == "truth" else "score": value} if value is not None else {}
-        if content == "ranking":
-            found |= {name: lower.index(name) for name in RANKING_NAMES if name in lower}
-        return _check_long_header(given, found, content, source)
-    has_score = len(given) == 3 and parse_number(given[2], source.decimal) is not None
-    is_pair = content == "truth" and len(given) in (2, 3)
-    if source.delimiter and sample is None and lower[0] and (is_pair or has_score):
-        source.has_header, log.format = False, f"CAFA {content}"
-        if not is_pair:
-            return {"sample": 0, "label": 1, "score": 2}
-        if has_score:
-            hint = "the third column holds scores; are scores and truth interchanged?"
-            raise log.file_error("this is a file of scores, not of truth.", line=place, hint=hint)
-        return {"sample": 0, "label": 1}
-    if content == "ranking" or (sample is not None and label is not None):
-        needed = "sample,label,score" if content == "scores" else "sample,label,score,lpr,call,rank"
-        text = f"a column is missing; the columns are {quote_names(given)}."
-        raise log.file_error(text, line=place, hint=f"expected the columns {needed}.")
-    return _check_wide_header(given, content, source)
-
-
-def _check_long_header(
-    given: list[str], found: dict[str, int], content: Content, source: Source
-) -> dict[str, int]:
-    log, lower = source.log, [name.lower() for name in given]
-    kind = "long" if source.delimiter else "long Parquet"
-    log.format = "ranking" if content == "ranking" else f"{kind} {content}"
-    twice = next((lower[at] for at in found.values() if lower.count(lower[at]) > 1), None)
-    if twice is not None:
-        raise log.file_error("the column occurs twice.", line=source.first_place, column=twice)
-    extra = [name for i, name in enumerate(given) if i not in found.values()]
-    if content == "truth" and any(name.lower() in (*SCORE_NAMES, "lpr") for name in extra):
-        text = f"this is a file of scores, not of truth: the columns are {quote_names(given)}."
-        hint = "are scores and truth interchanged? Otherwise remove the columns of scores."
-        raise log.file_error(text, hint=hint)
-    if extra and content != "ranking":
-        log.notes.append(f"{log.path}: other columns are ignored: {quote_names(extra)}")
-    return found
-
-
-def _check_wide_header(given: list[str], content: Content, source: Source) -> dict[str, int]:
-    log, place = source.log, source.first_place
-    log.format = f"wide {content}" if source.delimiter else f"wide Parquet {content}"
-    if len(given) < 2:
-        separators = {"\t": "tab", ";": ";", ",": ",", "|": "|"}
-        other = next((name for sep, name in separators.items() if sep in given[0]), "")
-        hint = f"sep={other!r} reads columns separated by it." if other else _EXPECTED
-        text = "the table has only one column."
-        raise log.file_error(
-            text, line=place, hint=hint, options=(f"sep={other}",) if other else ()
-        )
-    lower = [name.lower() for name in given]
-    at = lower.index(SAMPLE_COLUMN) if SAMPLE_COLUMN in lower else 0
-    first = given[at][:60]
-    if first and first.lower() != SAMPLE_COLUMN:
-        text = f"the first column is {first!r}; expected {SAMPLE_COLUMN!r}."
-        hint = f"{_EXPECTED} Rename the column of samples, or add the header if there is none."
-        if first.upper() in ("AUTHOR", "MODEL", "KEYWORDS"):
-            hint = "remove the lines AUTHOR, MODEL, KEYWORDS and END of a CAFA submission."
-        raise log.file_error(text, line=place, hint=hint)
-    if not first:
-        log.notes.append(f"{log.path}: the first column has no name and is taken as the samples")
-    labels = {name: i for i, name in enumerate(given) if i != at}
-    if "" in labels:
-        hint = "is it an index that was saved with the table? Then remove it."
-        raise log.file_error("a column of the header has no name.", line=place, hint=hint)
-    twice = next((name for name, n in Counter(given).items() if n > 1), None)
-    if twice is not None:
-        raise log.file_error("the column occurs twice.", line=place, column=twice)
-    return {"": at, **labels}
-
-
-def _match_columns(
-    columns: dict[str, int], hierarchy: Hierarchy, aliases: Mapping[str, str], source: Source
-) -> dict[str, int]:
-    """Sort the columns of a wide table in the order of the hierarchy; every label needs one."""
-    log = source.log
-    found: dict[str, str] = {}
-    extra: list[str] = []
-    for given in list(columns)[1:]:
-        label = given if given in hierarchy else aliases.get(given, given)
-        if label not in hierarchy:
-            extra.append(given)
-        elif found.setdefault(label, given) != given:
-            text = f"label {label!r} has two columns, {found[label]!r} and {given!r}."
-            raise log.file_error(text, line="the header")
-    missing = [label for label in hierarchy.labels if label not in found]
-    if not found:
-        chunk = next(source.chunks([columns[""]], 100), None)
-        rows = [] if chunk is None else chunk[0].column(0).slice(0, 100).to_pylist()
-        known = quote_names(hierarchy.labels, most=3)
-        text = f"none of the {len(extra):,} columns is a label: {quote_names(extra, most=3)}."
-        hint = mismatch_hint(extra, missing, hierarchy, rows)
-        hint = hint or f"name the columns as in the hierarchy: {known}."
-        raise log.file_error(text, line="the header", hint=hint)
-    if extra:
-        hint = mismatch_hint(extra, missing, hierarchy) or "remove columns that are not labels."
-        for given in extra:
-            log.unknown_label(given, hierarchy, line="the header", hint=hint)
-        log.check(0)
-    if missing:
-        text = f"{len(missing):,} label(s) of the hierarchy have no column: {quote_names(missing)}."
-        hint = "add the columns, or use a long table, which may omit pairs."
-        raise log.file_error(text, line="the header", hint=hint)
-    return {"": columns[""], **{label: columns[found[label]] for label in hierarchy.labels}}

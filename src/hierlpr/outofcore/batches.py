@@ -30,7 +30,8 @@ from hierlpr.io import (
 )
 from hierlpr.io.auxiliary_tables import Weights, read_weights
 from hierlpr.io.read_tables import MissingTruth, Pair, batch_matrix
-from hierlpr.io.table_files import Content, MissingScores, TableFile
+from hierlpr.io.table_columns import Content
+from hierlpr.io.table_files import MissingScores, TableFile
 from hierlpr.outofcore.names import NameList, NameNumbers, joined_names
 from hierlpr.outofcore.resources import (
     FIT_BYTES,
