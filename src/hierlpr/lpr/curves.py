@@ -129,15 +129,19 @@ def compress_curves(
     is_first = np.diff(lpr, prepend=np.nan) != 0.0
     is_first[ptr[:-1]] = True
     limit = lpr + np.maximum(1e-5, np.minimum(1.0 / 256.0, lpr * (1.0 - lpr) / 20.0))
-    for k in np.flatnonzero(~is_exact):
-        values, at = lpr[ptr[k] : ptr[k + 1]], 0
-        run_end = np.searchsorted(values, limit[ptr[k] : ptr[k + 1]], side="right").tolist()
-        begins = list[int]()
-        while at < values.size:  # where a run ends decides where the next one begins
-            begins.append(at)
-            at = run_end[at]
-        is_first[ptr[k] : ptr[k + 1]] = False
-        is_first[ptr[k] + np.array(begins)] = True
+    run_end = np.empty(lpr.size, np.int64)
+    coarse = np.flatnonzero(~is_exact)
+    for k in coarse:
+        at = slice(ptr[k], ptr[k + 1])
+        is_first[at] = False
+        run_end[at] = ptr[k] + np.searchsorted(lpr[at], limit[at], side="right")
+    # Where a run ends decides where the next one begins: one run of all labels at a time.
+    begin, end = ptr[coarse], ptr[coarse + 1]
+    while begin.size:
+        is_first[begin] = True
+        begin = run_end[begin]
+        is_inside = begin < end
+        begin, end = begin[is_inside], end[is_inside]
     first = np.flatnonzero(is_first)
     size = np.diff(first, append=lpr.size)
     p = lpr[first]

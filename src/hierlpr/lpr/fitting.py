@@ -36,6 +36,7 @@ from hierlpr.lpr.shared import (
 )
 from hierlpr.lpr.training import (
     Float,
+    Ints,
     PairWeights,
     ScoreGroups,
     TrainingData,
@@ -45,12 +46,13 @@ from hierlpr.lpr.training import (
 
 _CHUNK_VALUES = 2**18  # scores sorted and fitted at a time: small enough for the cache
 _MAX_LABELS = 1024
-_JUDGED_VALUES = 2**18  # scores by which sharing is chosen
-LEAST_LABELS = 30
-MAX_JUDGED = 2048  # labels
-LEAST_JUDGED = 20  # samples
+# Sharing is chosen by about this many scores, of a limited number of labels and samples.
+_CHOICE_VALUES = 2**18
+MIN_CHOICE_LABELS = 30
+MAX_CHOICE_LABELS = 2048
+MIN_CHOICE_SAMPLES = 20
 N_FOLDS = 4
-N_JUDGED_FOLDS = 2  # two of the four are enough to choose
+N_TEST_FOLDS = 2  # two of the four are enough to choose
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -193,15 +195,15 @@ def fit_lpr(
     hierarchy = Hierarchy(labels=table.labels)
     if len(table.labels) == 1 and np.ndim(truth) == 1:
         truth = check_real_array(truth, name="truth")[:, np.newaxis]
-    known = align_truth(truth, hierarchy, table)
+    annotated = align_truth(truth, hierarchy, table)
     pairs, weight = None, match_weights(sample_weight, table)
-    if not known.is_complete:
+    if not annotated.is_complete:
         weight = check_sample_weight(weight, table.n_samples)
         if not isinstance(table.values, np.ndarray):  # samples that list nothing are left out
             is_listed = np.diff(table.values.indptr) > 0
             weight = is_listed * (np.ones(table.n_samples) if weight is None else weight)
-        pairs, weight = PairWeights(known, hierarchy, sample_weight=weight), None
-    data = read_training_data(table.values, known.positive, weight, pairs)
+        pairs, weight = PairWeights(annotated, hierarchy, sample_weight=weight), None
+    data = read_training_data(table.values, annotated.positive, weight, pairs)
     return fit_data(data, method=make_estimator(method, **options), n_jobs=n_jobs)
 
 
@@ -219,23 +221,23 @@ def fit_data(
     an earlier fit, to be used instead of new ones.
     """
     threads, estimator = n_jobs_or_default(n_jobs), make_estimator(method)
-    levels = np.zeros(data.n_labels, np.int64)
-    levels += 0 if depth is None else depth
+    depths = np.zeros(data.n_labels, np.int64)
+    depths += 0 if depth is None else depth
     own, report, bins = _fit_own(data, estimator, threads)
-    curves, lpr, found = own, bins.lpr, None
+    curves, lpr, sharing = own, bins.lpr, None
     if isinstance(estimator, Auto):
         if shared is None:
-            scale, kappa = _choose(data, levels, estimator, bins)
-            found, line = fit_shared(bins, levels, estimator, scale)
-            found = replace(found, kappa=kappa)
+            scale, kappa = _choose(data, depths, estimator, bins)
+            sharing, line = fit_shared(bins, depths, estimator, scale)
+            sharing = replace(sharing, kappa=kappa)
         else:
-            found, line = shared, fit_lines(shared, bins, levels)
-        curves, lpr, weight = blend(own, bins, levels, found, line)
-        report = report.blended(weight, found, levels)
+            sharing, line = shared, fit_lines(shared, bins, depths)
+        curves, lpr, weight = blend(own, bins, depths, sharing, line)
+        report = report.blended(weight, sharing, depths)
     seen = None
     if isinstance(data.scores, np.ndarray):
         seen = ScoreBins.of(bins, lpr, own.knot_score[own.knot_ptr[:-1]])
-    return LPRModel(curves, report, seen, found)
+    return LPRModel(curves, report, seen, sharing)
 
 
 def _fit_own(
@@ -271,23 +273,23 @@ def fit_bins(
     given scales, and the support of each label.
     """
     total, first = groups.total.copy(), groups.ptr[:-1]
-    # If nothing is known about a label in this part, it counts as never positive.
+    # A label that this part does not annotate counts as never positive.
     total[first[groups.sum_by_label(total) == 0.0]] = groups.n_samples
     label, used = np.repeat(np.arange(groups.n_labels), groups.n_groups), total > 0.0
     ptr = np.append(0, np.cumsum(used))[groups.ptr]
     n_samples, positive = groups.n_samples, groups.positive[used]
-    seen = ScoreGroups(ptr, groups.score[used], positive, total[used], n_samples)
-    single, pooled, lpr = np.zeros(label.size), list[Float](), np.zeros(ptr[-1])
+    nonempty = ScoreGroups(ptr, groups.score[used], positive, total[used], n_samples)
+    own, pooled, lpr = np.zeros(label.size), list[Float](), np.zeros(ptr[-1])
     if with_own:
-        lpr = fit_monotone(seen, estimator)[1]
-        own = LPRCurves.from_groups(seen, lpr)
-        single = log_odds_of(own.evaluate_each(label.astype(np.int32), groups.score, n_jobs=1))
-    bins = LabelBins.of(seen, lpr)
+        lpr = fit_monotone(nonempty, estimator)[1]
+        curves = LPRCurves.from_groups(nonempty, lpr)
+        own = log_odds_of(curves.evaluate_each(label.astype(np.int32), groups.score, n_jobs=1))
+    bins = LabelBins.of(nonempty, lpr)
     for scale in scales:
         shared, line = fit_shared(bins, depth, estimator, scale)
         x, curve = coordinate(bins, scale, label, groups.score), shared.curve_of(depth)[label]
         pooled.append(shared.log_odds_of_labels(curve, x, line[:, label]))
-    return single, pooled, bins.support()
+    return own, pooled, bins.support()
 
 
 def refit(groups: ScoreGroups, depth: NDArray[np.integer], method: str | Estimator) -> Float:
@@ -297,62 +299,90 @@ def refit(groups: ScoreGroups, depth: NDArray[np.integer], method: str | Estimat
         return fit_bins(groups, depth, estimator, [])[0]
     kappa = DEFAULT[1] if estimator.kappa is None else estimator.kappa
     scale, with_own = estimator.scale or DEFAULT[0], kappa < np.inf
-    single, (pooled,), support = fit_bins(
+    own, (pooled,), support = fit_bins(
         groups, depth, estimator.coarser(), [scale], with_own=with_own
     )
     weight = np.repeat(shared_weight(support, kappa), groups.n_groups)
-    return np.asarray(single + weight * (pooled - single))
+    return np.asarray(own + weight * (pooled - own))
 
 
 def _choose(
     data: TrainingData, depth: NDArray[np.int64], estimator: Auto, bins: LabelBins
 ) -> tuple[Scale, float]:
-    """Choose what labels share, and how much, by cross-validated log-loss.
-
-    Of choices that are worse than the best by no more than one standard error, over labels, the one
-    that shares least is taken: own curves rank a little better than the log-loss says.
-    """
+    """Choose what labels share, and how much, by cross-validated log-loss."""
     scales = SCALES if estimator.scale is None else (estimator.scale,)
     kappas = KAPPAS if estimator.kappa is None else (float(estimator.kappa),)
     default = estimator.scale or DEFAULT[0], DEFAULT[1] if len(kappas) > 1 else kappas[0]
     if data.n_labels == 1 and estimator.kappa is None:
         return default[0], 0.0  # there is nobody to share with
-    rows = np.flatnonzero(data.weight > 0.0)
-    if len(scales) * len(kappas) == 1 or rows.size < LEAST_JUDGED:
+    n_used = np.count_nonzero(data.weight > 0.0)
+    if len(scales) * len(kappas) == 1 or n_used < MIN_CHOICE_SAMPLES:
         return default
-    # Evenly spaced in the order of their support, labels of all kinds are judged.
-    most = max(LEAST_LABELS, _JUDGED_VALUES // data.values_per_label)
-    spaced = np.linspace(0, data.n_labels - 1, min(data.n_labels, most, MAX_JUDGED))
-    judged = np.sort(np.argsort(bins.support(), kind="stable")[spaced.astype(np.int64)])
+    # Evenly spaced in the order of their support: labels of all kinds are evaluated.
+    most = max(MIN_CHOICE_LABELS, _CHOICE_VALUES // data.values_per_label)
+    spaced = np.linspace(0, data.n_labels - 1, min(data.n_labels, most, MAX_CHOICE_LABELS))
+    labels = np.sort(np.argsort(bins.support(), kind="stable")[spaced.astype(np.int64)])
+    bins = bins.select(labels)
+    folds = _count_folds(data, labels, bins)
+    loss = _held_out_loss(bins, folds, depth[labels], estimator, scales, kappas)
+    least, best = _least_sharing(loss)
+    return scales[best], kappas[least]
+
+
+def _count_folds(data: TrainingData, labels: Ints, bins: LabelBins) -> list[ScoreGroups]:
+    """Count the samples of each fold in the bins of the whole fit, so that none is sorted twice."""
+    rows = np.flatnonzero(data.weight > 0.0)
     limit = None
     if isinstance(data.scores, np.ndarray):
-        limit = max(LEAST_JUDGED, 8 * _JUDGED_VALUES // judged.size)
-    used = data.scores[rows][:, judged], data.truth[rows][:, judged]
+        limit = max(MIN_CHOICE_SAMPLES, 8 * _CHOICE_VALUES // labels.size)
+    contents = data.scores[rows][:, labels], data.truth[rows][:, labels]
     cluster = None if data.cluster is None else data.cluster[rows]
-    fold = assign_folds(N_FOLDS, *used, cluster=cluster, limit=limit)
-    # Scores stay in the bins of the whole fit, and each fold counts its samples in them.
-    bins = bins.select(judged)
-    parts = [data.take(rows[fold == f]).groups(judged) for f in range(N_FOLDS)]
-    counts = np.stack([bins.count_weights(part) for part in parts])
-    loss, label = np.zeros((len(kappas), len(scales), judged.size)), bins.label
+    fold = assign_folds(N_FOLDS, *contents, cluster=cluster, limit=limit)
+    counts = list[ScoreGroups]()
+    for f in range(N_FOLDS):
+        positive, total = bins.count_weights(data.take(rows[fold == f]).groups(labels))
+        n_samples = float(np.count_nonzero(fold == f))
+        counts.append(ScoreGroups(bins.ptr, bins.score, positive, total, n_samples))
+    return counts
+
+
+def _held_out_loss(
+    bins: LabelBins,
+    folds: list[ScoreGroups],
+    depth: NDArray[np.int64],
+    estimator: Auto,
+    scales: Sequence[Scale],
+    kappas: Sequence[float],
+) -> Float:
+    """Return the log-loss (n_kappas, n_scales, n_labels) of folds that a fit does not use."""
+    loss, label = np.zeros((len(kappas), len(scales), bins.n_labels)), bins.label
     is_listed = bins.score > -np.inf
-    for f in range(N_JUDGED_FOLDS):
-        positive, total = counts[np.arange(N_FOLDS) != f].sum(axis=0)
-        n_seen = float(np.count_nonzero((fold >= 0) & (fold != f)))
-        groups = ScoreGroups(bins.ptr, bins.score, positive, total, n_seen)
-        single, pooled, support = fit_bins(groups, depth[judged], estimator.coarser(), scales)
+    for test in folds[:N_TEST_FOLDS]:
+        train = [fold for fold in folds if fold is not test]
+        positive = np.sum([fold.positive for fold in train], axis=0)
+        total = np.sum([fold.total for fold in train], axis=0)
+        n_samples = sum(fold.n_samples for fold in train)
+        groups = ScoreGroups(bins.ptr, bins.score, positive, total, n_samples)
+        own, pooled, support = fit_bins(groups, depth, estimator.coarser(), scales)
         for i, shared in enumerate(pooled):
             for j, kappa in enumerate(kappas):
-                log_odds = single + shared_weight(support, kappa)[label] * (shared - single)
-                positive, total = counts[f]
-                each = total * np.logaddexp(0.0, log_odds) - positive * log_odds
-                loss[j, i] += np.bincount(label[is_listed], each[is_listed], judged.size)
-    total_loss = loss.sum(axis=2)
-    excess = loss - loss[np.unravel_index(int(np.argmin(total_loss)), total_loss.shape)]
+                log_odds = own + shared_weight(support, kappa)[label] * (shared - own)
+                each = test.total * np.logaddexp(0.0, log_odds) - test.positive * log_odds
+                loss[j, i] += np.bincount(label[is_listed], each[is_listed], bins.n_labels)
+    return loss
+
+
+def _least_sharing(loss: Float) -> tuple[int, int]:
+    """Return the numbers of the kappa and the scale to use.
+
+    Of choices that are worse than the best by no more than one standard error, over labels, the one
+    that shares least is taken: own curves rank a little better than the log-loss says.
+    """
+    total = loss.sum(axis=2)
+    excess = loss - loss[np.unravel_index(int(np.argmin(total)), total.shape)]
     is_good = excess.sum(axis=2) <= np.sqrt((excess**2).sum(axis=2))
     least = int(np.argmax(is_good.any(axis=1)))
-    best = int(np.argmin(np.where(is_good, total_loss, np.inf)[least]))
-    return scales[best], kappas[least]
+    return least, int(np.argmin(np.where(is_good, total, np.inf)[least]))
 
 
 def fit_known(
@@ -384,8 +414,8 @@ def fit_known(
         pairs = PairWeights(truth, hierarchy, missing, sample_weight)
     data = read_training_data(scores, truth.positive, None, pairs)
     data = replace(data, cluster=truth.cluster)
-    levels = hierarchy.levels if depth is None else depth
-    return fit_data(data, method=method, depth=levels, shared=shared, n_jobs=n_jobs)
+    depth = hierarchy.levels if depth is None else depth
+    return fit_data(data, method=method, depth=depth, shared=shared, n_jobs=n_jobs)
 
 
 def own_lpr(model: LPRModel, scores: Matrix, *, n_jobs: int | None = None) -> Matrix:

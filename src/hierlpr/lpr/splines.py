@@ -12,9 +12,10 @@ from scipy.special import expit
 
 Float = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Design = tuple[scipy.sparse.csr_array, scipy.sparse.csc_array]  # see `_design`
 
 MAX_ITERATIONS = 40
-MAX_STEP = 3.0  # of one coefficient: Newton's step may overshoot where the likelihood is flat
+MAX_STEP = 6.0  # of one coefficient: Newton's step may overshoot where the likelihood is flat
 TOLERANCE = 1e-4  # convergence is quadratic: the next step would be about 1e-8
 LEAST_SHARE = 1e-6  # curves of less weight are left out of the mean
 
@@ -93,11 +94,11 @@ def _quantile(table: Float, share: Float) -> Float:
 def average_psplines(bins: NormalBins, penalties: Float, n_segments: int, slope_sd: float) -> Float:
     """Return the mean of the curves of all penalties per bin, weighted by their evidence."""
     log_odds, log_evidence = fit_psplines(bins, penalties, n_segments, slope_sd)
-    share = np.exp(log_evidence - log_evidence.max(axis=0))
-    share /= sum(share)  # one after the other: the order of a sum must not depend on its shape
-    share[share <= LEAST_SHARE] = 0.0
+    weight = np.exp(log_evidence - log_evidence.max(axis=0))
+    weight /= sum(weight)  # one after the other: the order of a sum must not depend on its shape
+    weight[weight <= LEAST_SHARE] = 0.0
     mean = np.zeros(bins.bin_z.size)
-    for each, curve in zip(np.repeat(share, np.diff(bins.ptr), axis=1), log_odds, strict=True):
+    for each, curve in zip(np.repeat(weight, np.diff(bins.ptr), axis=1), log_odds, strict=True):
         mean += each * expit(curve)
     return mean
 
@@ -116,58 +117,72 @@ def fit_psplines(
     :math:`-\log L + \lambda/2 |D_2 \beta|^2 + \rho/2 |D_1 \beta|^2`, where
     :math:`\rho^{-1} = (m - 1) h^2 \sigma^2` for a prior standard deviation :math:`\sigma` of the
     slope. The normal equations of a label are banded, so those of all labels, one after the other,
-    are one banded system: no step of a label depends on the others. Newton's steps go from the
-    largest penalty down; a label that has converged waits for the others.
+    are one banded system: no step of a label depends on the others. Penalties decrease, and each
+    fit starts from the previous one.
     """
     n_labels, m = bins.ptr.size - 1, n_segments + 3
     width = np.maximum(bins.bin_z[bins.ptr[1:] - 1] - bins.bin_z[bins.ptr[:-1]], 1e-6)
     ridge = 1.0 / ((m - 1) * (width / n_segments) ** 2 * slope_sd**2)
-    design, products = _design(bins, width / n_segments, n_segments)
-    design_t = design.T
-    smooth, flat = (_band(np.diff(np.eye(m), order, axis=0)) for order in (2, 1))
+    design = _design(bins, width / n_segments, n_segments)
     n_positive, n_all = (np.add.reduceat(x, bins.ptr[:-1]) for x in (bins.positive, bins.total))
-    start = np.log((n_positive + 0.5) / (n_all - n_positive + 0.5))
-    coef, log_det = np.repeat(start, m), np.empty(n_labels)
+    coef = np.repeat(np.log((n_positive + 0.5) / (n_all - n_positive + 0.5)), m)
     fitted = np.empty((penalties.size, bins.bin_z.size))
     log_evidence = np.empty((penalties.size, n_labels))
     for at in range(penalties.size - 1, -1, -1):
-        penalty = penalties[at]
-        band = penalty * smooth[:, None] + ridge[:, None] * flat[:, None]
-        # Its null space is the constants, so all its cofactors are equal: the product of its
-        # nonzero eigenvalues is m times the determinant without the first row and column.
-        minor = _factor(band[:, :, 1:].reshape(4, -1))[0].reshape(n_labels, m - 1)
-        log_det_penalty = np.log(m) + 2.0 * np.log(minor).sum(axis=1)
-        penalty_band = band.reshape(4, -1)
-        # A saturated fit has no curvature left along the constants; keep the system definite.
-        definite = penalty_band.copy()
-        definite[0] += np.repeat(1e-12 * (penalty + ridge), m)
-        is_moving = np.ones(n_labels, np.bool_)
-        for _ in range(MAX_ITERATIONS):
-            share = expit(design @ coef)
-            expected = bins.total * share
-            gradient = design_t @ (bins.positive - expected) - _multiply(penalty_band, coef)
-            information = products @ (expected * (1.0 - share))
-            factor = _factor(information.reshape(4, -1) + definite)
-            step = dpbtrs(factor, gradient, lower=1)[0].reshape(n_labels, m)
-            largest = np.abs(step).max(axis=1)
-            scale = np.where(is_moving, MAX_STEP / np.maximum(largest, MAX_STEP), 0.0)
-            coef += (scale[:, None] * step).ravel()
-            new = 2.0 * np.log(factor[0]).reshape(n_labels, m).sum(axis=1)
-            log_det = np.where(is_moving, new, log_det)
-            is_moving &= largest >= TOLERANCE
-            if not is_moving.any():
-                break
-        fitted[at] = eta = design @ coef
-        each = bins.positive * eta - bins.total * np.logaddexp(0.0, eta)
-        quadratic = (coef * _multiply(penalty_band, coef)).reshape(n_labels, m).sum(axis=1)
+        band, log_det_penalty = _penalty(float(penalties[at]), ridge, m)
+        coef, log_det = _maximize(bins, design, band, 1e-12 * (penalties[at] + ridge), coef)
+        fitted[at] = log_odds = design[0] @ coef
+        each = bins.positive * log_odds - bins.total * np.logaddexp(0.0, log_odds)
         log_likelihood = np.add.reduceat(each, bins.ptr[:-1])
+        quadratic = (coef * _multiply(band, coef)).reshape(n_labels, m).sum(axis=1)
         log_evidence[at] = log_likelihood - 0.5 * (quadratic - log_det_penalty + log_det)
     return fitted, log_evidence
 
 
-def _design(
-    bins: NormalBins, h: Float, n_segments: int
-) -> tuple[scipy.sparse.csr_array, scipy.sparse.csc_array]:
+def _penalty(penalty: float, ridge: Float, m: int) -> tuple[Float, Float]:
+    """Return the penalties of all labels as a band (4, n_labels m), and their log determinants.
+
+    The null space of a penalty is the constants, so all its cofactors are equal: the product of its
+    nonzero eigenvalues is m times the determinant without the first row and column.
+    """
+    smooth, flat = (_band(np.diff(np.eye(m), order, axis=0)) for order in (2, 1))
+    band = penalty * smooth[:, None] + ridge[:, None] * flat[:, None]
+    minor = _factor(band[:, :, 1:].reshape(4, -1))[0].reshape(ridge.size, m - 1)
+    return band.reshape(4, -1), np.log(m) + 2.0 * np.log(minor).sum(axis=1)
+
+
+def _maximize(
+    bins: NormalBins, design: Design, penalty: Float, least: Float, coef: Float
+) -> tuple[Float, Float]:
+    """Return the coefficients of largest posterior density, and log determinants, by Newton.
+
+    A saturated fit has no information left along the constants; `least` per label keeps its system
+    definite. A label that has converged waits for the others.
+    """
+    basis, products = design
+    basis_t, n_labels = basis.T, least.size
+    coef, log_det, is_moving = coef.copy(), np.empty(n_labels), np.ones(n_labels, np.bool_)
+    definite = penalty.copy()
+    definite[0] += np.repeat(least, coef.size // n_labels)
+    for _ in range(MAX_ITERATIONS):
+        share = expit(basis @ coef)
+        expected = bins.total * share
+        gradient = basis_t @ (bins.positive - expected) - _multiply(penalty, coef)
+        information = products @ (expected * (1.0 - share))
+        factor = _factor(information.reshape(4, -1) + definite)
+        step = dpbtrs(factor, gradient, lower=1)[0].reshape(n_labels, -1)
+        largest = np.abs(step).max(axis=1)
+        scale = np.where(is_moving, MAX_STEP / np.maximum(largest, MAX_STEP), 0.0)
+        coef += (scale[:, None] * step).ravel()
+        new = 2.0 * np.log(factor[0]).reshape(n_labels, -1).sum(axis=1)
+        log_det = np.where(is_moving, new, log_det)
+        is_moving &= largest >= TOLERANCE
+        if not is_moving.any():
+            break
+    return coef, log_det
+
+
+def _design(bins: NormalBins, h: Float, n_segments: int) -> Design:
     """Return the cubic B-splines of all labels at their bins, and what gives their information.
 
     The second matrix maps the weights of bins to the lower band of the block-diagonal matrix
