@@ -175,9 +175,9 @@ MUTATIONS = [
     ),
     Mutation(
         "a false label hides among unknown ones in measures",
-        "metrics/evaluation.py",
-        "wrong = (called != held) & judged",
-        "wrong = called != held",
+        "metrics/hierarchical.py",
+        "wrong = (called != is_true) & is_known",
+        "wrong = called != is_true",
         "metrics/test_evaluation.py data/test_truth.py",
     ),
 ]

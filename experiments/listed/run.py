@@ -25,9 +25,9 @@ import numpy as np
 from scipy import sparse
 
 from hierlpr import HierLPR, consistent_scores, metrics
+from hierlpr.baselines.rank_functions import propagate_max_sparse
 from hierlpr.data.listed import close_listed
 from hierlpr.io import load_hierarchy, pair_samples, read_scores, read_truth
-from hierlpr.metrics.cafa import propagate_max_sparse
 
 HERE = Path(__file__).parent
 DATA = Path(os.environ.get("HIERLPR_DATA", HERE / "../../../shared/data"))

@@ -5,8 +5,8 @@ import pytest
 from scipy import sparse
 
 from hierlpr import Hierarchy, simulate
+from hierlpr.baselines.rank_functions import propagate_max_sparse
 from hierlpr.hierarchy.matrices import CELLS, FEWEST_SAMPLES, UpperSet, sample_ranges
-from hierlpr.metrics.cafa import propagate_max_sparse
 
 
 def drawn(seed):

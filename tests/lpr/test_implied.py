@@ -5,13 +5,13 @@ import pytest
 from scipy import sparse
 
 from hierlpr import Hierarchy, HierLPR
+from hierlpr.baselines.rank_functions import propagate_max_sparse
 from hierlpr.data.listed import as_kind, close_listed
 from hierlpr.data.tables import Table
 from hierlpr.data.truth import Truth
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.lpr import fit_listed
 from hierlpr.metrics import au_prc_score, calibration_error
-from hierlpr.metrics.cafa import propagate_max_sparse
 
 N_FIT = 400
 

@@ -8,8 +8,8 @@ from scipy import sparse
 
 from hierlpr import Hierarchy, HierLPR
 from hierlpr.baselines import propagate_max
+from hierlpr.baselines.rank_functions import propagate_max_sparse
 from hierlpr.lpr import own_lpr
-from hierlpr.metrics.cafa import propagate_max_sparse
 from hierlpr.model.model_output import apply_model, known_instances
 from hierlpr.model.summary import calibration_curve, share_interval, summarize
 from reference_curves import measured

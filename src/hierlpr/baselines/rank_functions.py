@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from hierlpr._kernels.traversal import max_up, min_down
 from hierlpr._utils.checks import check_finite, check_label_weights, check_unit_interval
@@ -20,6 +21,7 @@ from hierlpr.cutoff.decisions import group_columns, label_groups
 from hierlpr.data.tables import Table, align, dense
 from hierlpr.exceptions import HierarchyError
 from hierlpr.hierarchy import Hierarchy
+from hierlpr.hierarchy.matrices import UpperSet, sample_ranges
 from hierlpr.ranking.order import Ranking, rank
 
 Float = NDArray[np.float64]
@@ -135,6 +137,29 @@ def propagate_max(scores: Any, hierarchy: Hierarchy) -> Float:
     raised = np.array(dense(align(scores, hierarchy, name="scores").values), order="C")
     max_up(raised, hierarchy.order, hierarchy.parent_ptr, hierarchy.parent_idx)
     return raised
+
+
+def propagate_max_sparse(scores: sparse.csr_array, hierarchy: Hierarchy) -> sparse.csr_array:
+    """Raise every stored label and its ancestors to their highest stored descendant."""
+    h = hierarchy
+    sizes, columns, values = [np.zeros(1, dtype=np.int64)], [], []
+    for start, stop in sample_ranges(*scores.shape):
+        part = slice(scores.indptr[start], scores.indptr[stop])
+        sample = np.repeat(np.arange(stop - start), np.diff(scores.indptr[start : stop + 1]))
+        number = h.position[scores.indices[part]]
+        upper = UpperSet.above(h, number)
+        raised = np.full((upper.size, stop - start), -np.inf)
+        raised[upper.row[number], sample] = scores.data[part]
+        upper.raise_up(raised)
+        by_sample = np.ascontiguousarray(raised.T)
+        stored = by_sample > -np.inf
+        sizes.append(stored.sum(axis=1))
+        columns.append(np.broadcast_to(h.order[upper.numbers], stored.shape)[stored])
+        values.append(by_sample[stored])
+    row_ptr = np.cumsum(np.concatenate(sizes))
+    stored_values = np.concatenate([*values, np.empty(0)])
+    stored_columns = np.concatenate([*columns, np.empty(0, dtype=np.int32)])
+    return sparse.csr_array((stored_values, stored_columns, row_ptr), shape=scores.shape)
 
 
 def propagate_min(scores: Any, hierarchy: Hierarchy) -> Float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,11 +106,11 @@ def accretion_of(truth: Truth, hierarchy: Hierarchy, weight: Float | None = None
         positive, _, not_annotated = truth.marked(h, upper, start, stop)
         positive &= ~not_annotated
         candidates = upper.all_parents(positive) & ~not_annotated
-        own = np.ones(stop - start) if weight is None else weight[start:stop]
-        counts += (positive & candidates) @ own, candidates @ own
-    known = counts[0] > 0.0
+        by_sample = np.ones(stop - start) if weight is None else weight[start:stop]
+        counts += (positive & candidates) @ by_sample, candidates @ by_sample
+    is_used = counts[0] > 0.0
     out = np.zeros(h.n_labels)
-    out[h.order[upper.numbers[known]]] = np.log2(counts[1, known] / counts[0, known])
+    out[h.order[upper.numbers[is_used]]] = np.log2(counts[1, is_used] / counts[0, is_used])
     return out
 
 
@@ -157,20 +156,19 @@ def cafa_curve(
     levels = THRESHOLDS if thresholds is None else check_real_array(thresholds, name="thresholds")
     if levels.ndim != 1 or levels.size == 0 or levels[0] <= 0 or (np.diff(levels) <= 0).any():
         raise DataError("thresholds must be positive and ascend.")
-    status, given = _sparse(truth, h, "truth"), _sparse(scores, h, "scores")
-    if status.shape != given.shape:
-        raise DataError(f"scores has shape {given.shape}, truth {status.shape}; they must agree.")
+    status, listed = Truth(_sparse(truth, h, "truth")), _sparse(scores, h, "scores")
+    if status.shape != listed.shape:
+        raise DataError(f"scores has shape {listed.shape}, truth {status.shape}; they must agree.")
     sums = CafaSums(levels, [weights])
-    for own, scored in zip(_parts(status, h.n_labels), _parts(given, h.n_labels), strict=True):
-        row, label, _, n_samples = own
-        scored_row, scored_label, value, _ = scored
-        number, scored_number = h.position[label], h.position[scored_label]
-        upper = UpperSet.above(h, np.concatenate([number, scored_number]))
-        held = upper.mark(number, row, n_samples)
-        passed = sums.passed(upper, scored_number, scored_row, value, n_samples)
-        upper.raise_up(held)
-        upper.raise_up(passed)
-        sums.add(passed, held, h.order[upper.numbers], np.ones(n_samples))
+    for start, stop in sample_ranges(*status.shape):
+        part = slice(listed.indptr[start], listed.indptr[stop])
+        sample = np.repeat(np.arange(stop - start), np.diff(listed.indptr[start : stop + 1]))
+        number = h.position[listed.indices[part]]
+        upper = status.upper_set(h, start, stop, number)
+        positive = status.marked(h, upper, start, stop)[0]
+        upper.raise_up(positive)
+        passed = sums.passed(upper, number, sample, listed.data[part], stop - start)
+        sums.add(passed, positive, h.order[upper.numbers], np.ones(stop - start))
     return sums.curve()
 
 
@@ -196,15 +194,16 @@ class CafaSums:
     def passed(
         self, upper: UpperSet, number: Any, sample: Any, score: Float, n_samples: int
     ) -> NDArray[np.unsignedinteger[Any]]:
-        """Return how many thresholds each score passes, as an array (labels x samples)."""
+        """Return how many thresholds each label or one below passes, (labels x samples)."""
         out = np.zeros((upper.size, n_samples), dtype=np.min_scalar_type(self.levels.size))
         out[upper.row[number], sample] = np.searchsorted(self.levels, score, side="right")
+        upper.raise_up(out)
         return out
 
     def add(
         self,
         passed: NDArray[np.unsignedinteger[Any]],
-        held: NDArray[np.bool_],
+        is_true: NDArray[np.bool_],
         columns: Index,
         sample_weight: Float,
     ) -> None:
@@ -213,21 +212,23 @@ class CafaSums:
         Only the number of thresholds that a score passes matters, so scores are propagated as
         small integers.
         """
-        n_samples, width = held.shape[1], self.levels.size + 1
+        n_samples, width = is_true.shape[1], self.levels.size + 1
         self._n_samples += float(sample_weight.sum())
         called, n_called, sample = _entries(passed != 0)
-        _, n_true, true_sample = _entries(held)
+        _, n_true, true_sample = _entries(is_true)
         cell = sample * width + passed.ravel()[called]
-        hit_cell = cell[held.ravel()[called]]
-        n_hit = np.count_nonzero(held & (passed != 0), axis=1)
+        hit_cell = cell[is_true.ravel()[called]]
+        n_hit = np.count_nonzero(is_true & (passed != 0), axis=1)
         shape = (n_samples, width)
         for i, weight in enumerate(self.weights):
-            own = weight[columns]
-            positive = np.bincount(true_sample, np.repeat(own, n_true), n_samples)
+            by_row = weight[columns]
+            positive = np.bincount(true_sample, np.repeat(by_row, n_true), n_samples)
             # Summing from the right gives the weight of labels that pass at least this many.
             calls, hits = (
                 np.cumsum(
-                    np.bincount(at, np.repeat(own, n), n_samples * width).reshape(shape)[:, :0:-1],
+                    np.bincount(at, np.repeat(by_row, n), n_samples * width).reshape(shape)[
+                        :, :0:-1
+                    ],
                     axis=1,
                     dtype=np.float64,
                 )[:, ::-1]
@@ -328,31 +329,3 @@ def _sparse(data: Any, hierarchy: Hierarchy, name: str) -> sparse.csr_array:
         csr = csr.copy()  # the arrays may be the caller's
         csr.eliminate_zeros()
     return csr
-
-
-def _parts(matrix: sparse.csr_array, n_labels: int) -> Iterator[tuple[Index, Index, Float, int]]:
-    """Yield ranges of samples: row, label and value of the stored entries, number of samples."""
-    for start, stop in sample_ranges(matrix.shape[0], n_labels):
-        stored = slice(matrix.indptr[start], matrix.indptr[stop])
-        row = np.repeat(np.arange(stop - start), np.diff(matrix.indptr[start : stop + 1]))
-        yield row, matrix.indices[stored], matrix.data[stored], stop - start
-
-
-def propagate_max_sparse(scores: sparse.csr_array, h: Hierarchy) -> sparse.csr_array:
-    """Raise every stored label and its ancestors to their highest stored descendant."""
-    sizes, columns, values = [np.zeros(1, dtype=np.int64)], [], []
-    for row, label, value, n_samples in _parts(scores, h.n_labels):
-        number = h.position[label]
-        upper = UpperSet.above(h, number)
-        raised = np.full((upper.size, n_samples), -np.inf)
-        raised[upper.row[number], row] = value
-        upper.raise_up(raised)
-        by_sample = np.ascontiguousarray(raised.T)
-        stored = by_sample > -np.inf
-        sizes.append(stored.sum(axis=1))
-        columns.append(np.broadcast_to(h.order[upper.numbers], stored.shape)[stored])
-        values.append(by_sample[stored])
-    row_ptr = np.cumsum(np.concatenate(sizes))
-    stored_values = np.concatenate([*values, np.empty(0)])
-    stored_columns = np.concatenate([*columns, np.empty(0, dtype=np.int32)])
-    return sparse.csr_array((stored_values, stored_columns, row_ptr), shape=scores.shape)

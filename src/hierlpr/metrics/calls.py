@@ -7,19 +7,22 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._utils.checks import check_choice, check_real_array, check_sample_weight
+from hierlpr._utils.checks import check_choice, check_sample_weight
 from hierlpr.exceptions import DataError
 from hierlpr.metrics.hits import (
     au_prc_score,
-    by_instance,
-    check_known,
     check_positives,
-    check_status,
     f_of,
     hit_sums,
-    match_columns,
     precision_recall_curve,
     ratio,
+)
+from hierlpr.metrics.instances import (
+    by_instance,
+    check_known,
+    check_status,
+    check_values,
+    match_columns,
 )
 
 Float = NDArray[np.float64]
@@ -89,7 +92,7 @@ def f_score(
     0.6667
     """
     hits, called, positive, weight = _counts(truth, calls, average, sample_weight)
-    square = _check_beta(beta) ** 2
+    square = check_beta(beta) ** 2
     return _mean_ratio(
         (1.0 + square) * hits, square * positive + called, weight, where=called + positive > 0
     )
@@ -108,7 +111,7 @@ def f_curve(
     (array([0.66666667, 0.5       , 0.8       ]), array([1., 2., 3.]))
     """
     precision, recall, calls = precision_recall_curve(truth, scores, sample_weight=sample_weight)
-    return f_of(precision, recall, _check_beta(beta) ** 2), calls
+    return f_of(precision, recall, check_beta(beta) ** 2), calls
 
 
 def f_max_score(
@@ -121,7 +124,7 @@ def f_max_score(
     >>> f_max_score([1, 0, 1])  # all three called: 2 x 2 / (2 + 3)
     0.8
     """
-    return hit_sums(truth, scores, sample_weight, beta=_check_beta(beta)).f_max()
+    return hit_sums(truth, scores, sample_weight, beta=check_beta(beta)).f_max()
 
 
 def label_au_prc_scores(truth: Any, scores: Any, *, sample_weight: Any = None) -> Float:
@@ -132,18 +135,17 @@ def label_au_prc_scores(truth: Any, scores: Any, *, sample_weight: Any = None) -
     >>> label_au_prc_scores([[1, 0], [0, 0]], [[0.9, 0.5], [0.1, 0.2]])
     array([ 1., nan])
     """
-    (status, known), values = check_known(truth), _numbers(truth, scores, "scores")
-    if status.ndim != 2 or status.shape != values.shape:
-        raise DataError(
-            f"truth and scores must be matrices of one shape, got {status.shape}, {values.shape}."
-        )
+    status, is_known = check_known(truth)
+    values = check_values(truth, status, scores, "scores")
+    if status.ndim != 2:
+        raise DataError(f"truth and scores must be matrices, got shape {status.shape}.")
     weight = check_sample_weight(sample_weight, len(status))
-    counted = np.ones(len(status), dtype=bool) if weight is None else weight > 0.0
+    has_weight = np.ones(len(status), dtype=bool) if weight is None else weight > 0.0
     out = np.full(status.shape[1], np.nan)
-    for k in np.flatnonzero(status[counted].any(axis=0)):
-        used = counted if known is None else counted & known[:, k]
-        own = None if weight is None else weight[used]
-        out[k] = au_prc_score(status[used, k], values[used, k], sample_weight=own)
+    for k in np.flatnonzero(status[has_weight].any(axis=0)):
+        used = has_weight if is_known is ... else has_weight & is_known[:, k]
+        used_weight = None if weight is None else weight[used]
+        out[k] = au_prc_score(status[used, k], values[used, k], sample_weight=used_weight)
     return out
 
 
@@ -180,12 +182,12 @@ def mean_au_prc_score(
     check_choice(weight, ("uniform", "prevalence"), name="weight")
     areas = label_au_prc_scores(truth, scores, sample_weight=sample_weight)
     status = check_known(truth)[0]
-    own = check_sample_weight(sample_weight, len(status))
-    support = status.sum(axis=0) if own is None else own @ status
+    of_samples = check_sample_weight(sample_weight, len(status))
+    support = status.sum(axis=0) if of_samples is None else of_samples @ status
     check_positives(float(support.sum()))
-    known = support > 0
-    weights = None if weight == "uniform" else support[known]
-    return float(np.average(areas[known], weights=weights))
+    is_used = support > 0
+    weights = None if weight == "uniform" else support[is_used]
+    return float(np.average(areas[is_used], weights=weights))
 
 
 def calibration_error(
@@ -213,18 +215,29 @@ def calibration_error(
     >>> round(calibration_error([0, 1], [0.2, 0.7]), 4)  # (0.2 + 0.3) / 2
     0.25
     """
-    status, p, weight = _paired(truth, probabilities, "probabilities", sample_weight)
-    place, gap = calibration_gaps(status, p, n_bins)
-    total = float(p.size) if weight is None else float(weight.sum())
-    gaps = np.bincount(place, gap if weight is None else gap * weight)
-    return float(np.abs(gaps).sum() / total)
+    status, p, weight = _paired(truth, probabilities, sample_weight)
+    sums = CalibrationSums(n_bins)
+    sums.add(status, p, weight)
+    return sums.error()
 
 
-def calibration_gaps(
-    status: NDArray[Any], p: Float, n_bins: int = 10
-) -> tuple[NDArray[np.intp], Float]:
-    """Return the bin of equal width of every instance, and its predicted minus observed value."""
-    return np.minimum((p * n_bins).astype(np.intp), n_bins - 1), p - status
+class CalibrationSums:
+    """Sums over instances for `calibration_error`; instances are added in batches."""
+
+    def __init__(self, n_bins: int = 10) -> None:
+        self._gaps = np.zeros(n_bins)  # predicted minus observed, by bin of equal width
+        self.weight = 0.0
+
+    def add(self, status: NDArray[Any], p: Float, weight: Float) -> None:
+        """Add instances with their probabilities and weights."""
+        last = self._gaps.size - 1
+        place = np.minimum((p * (last + 1)).astype(np.intp), last)
+        self._gaps += np.bincount(place, (p - status) * weight, last + 1)
+        self.weight += float(weight.sum())
+
+    def error(self) -> float:
+        """Return the mean gap over the bins."""
+        return float(np.abs(self._gaps).sum() / self.weight)
 
 
 def brier_error(truth: Any, probabilities: Any, *, sample_weight: Any = None) -> float:
@@ -241,32 +254,25 @@ def brier_error(truth: Any, probabilities: Any, *, sample_weight: Any = None) ->
     >>> brier_error([0, 1], [0.5, 1.0])
     0.125
     """
-    status, p, weight = _paired(truth, probabilities, "probabilities", sample_weight)
+    status, p, weight = _paired(truth, probabilities, sample_weight)
     return float(np.average((p - status) ** 2, weights=weight))
 
 
-def _numbers(truth: Any, values: Any, name: str) -> Float:
-    return check_real_array(match_columns(truth, values, name), name=name)
-
-
-def _paired(
-    truth: Any, values: Any, name: str, sample_weight: Any
-) -> tuple[Float, Float, Float | None]:
-    """Return status, values and weights (or None) of the known instances of positive weight."""
-    (status, known), p = check_known(truth), _numbers(truth, values, name)
-    if status.shape != p.shape:
-        raise DataError(f"{name} has shape {p.shape}, truth {status.shape}; they must agree.")
+def _paired(truth: Any, probabilities: Any, sample_weight: Any) -> tuple[Float, Float, Float]:
+    """Return status, probability and weight of the known instances of positive weight."""
+    status, is_known = check_known(truth)
+    p = check_values(truth, status, probabilities, "probabilities")
     weight = by_instance(sample_weight, status)
-    if weight is not None:
-        known = weight > 0.0 if known is None else known & (weight > 0.0)
-    if known is not None:
-        status, p = status[known], p[known]
-        weight = None if weight is None else weight[known]
+    weight = np.broadcast_to(1.0, status.shape) if weight is None else weight
+    is_used = weight > 0.0
+    if is_known is not ...:
+        is_used &= is_known
+    p = p[is_used]
     if p.size == 0:
         raise DataError("There are no instances.")
     if not (p.min() >= 0.0 and p.max() <= 1.0):
-        raise DataError(f"{name} must lie in [0, 1].")
-    return status.ravel().astype(np.float64), p.ravel(), weight
+        raise DataError("probabilities must lie in [0, 1].")
+    return status[is_used].astype(np.float64), p, weight[is_used]
 
 
 def _counts(
@@ -274,11 +280,12 @@ def _counts(
 ) -> tuple[Float, Float, Float, Float | None]:
     """Return hits, calls and positives of what is averaged over, and the weights for the mean."""
     check_choice(average, get_args(Average), name="average")
-    (status, known), called = check_known(truth), check_status(match_columns(truth, calls, "calls"))
+    status, is_known = check_known(truth)
+    called = check_status(match_columns(truth, calls, "calls"))
     if status.shape != called.shape:
         raise DataError(f"calls has shape {called.shape}, truth {status.shape}; they must agree.")
-    if known is not None:
-        called = called & known
+    if is_known is not ...:
+        called = called & is_known
     weight, each = check_sample_weight(sample_weight, len(status)), None
     if average != "sample":  # there samples count as a whole
         each = by_instance(sample_weight, status)
@@ -303,7 +310,8 @@ def _mean_ratio(
     return float(np.average(ratios, weights=weight)) if ratios.size else 0.0
 
 
-def _check_beta(beta: float) -> float:
+def check_beta(beta: float) -> float:
+    """Return the beta of F; refuse what has no square."""
     if not 1e-100 <= beta <= 1e100:  # its square must be a number too
         raise DataError(f"beta must be a number from 1e-100 to 1e100, got {beta!r}.")
     return float(beta)

@@ -18,10 +18,10 @@ from hierlpr._utils.checks import check_sample_weight, effective_number
 from hierlpr.data.truth import Truth, evaluated_among, implied_share
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.hierarchy.matrices import UpperSet, parts_by_sample
+from hierlpr.hierarchy.matrices import parts_by_sample
 from hierlpr.metrics.cafa import THRESHOLDS, CafaSums, accretion_of, smallest_s
-from hierlpr.metrics.calls import calibration_gaps
-from hierlpr.metrics.hierarchical import first_errors, late_parents, sibling_costs
+from hierlpr.metrics.calls import CalibrationSums
+from hierlpr.metrics.hierarchical import CallSums, late_parents
 from hierlpr.metrics.hits import HitSums
 
 if TYPE_CHECKING:
@@ -84,8 +84,7 @@ def evaluate_ranking(
     score : ndarray of float
     truth : Truth, ndarray or CSR of shape (n_samples, n_labels)
         Closed upward. Instances that are not listed come last, all tied. Instances of unknown truth
-        (NaN) are left out of all measures; see `hierlpr.data.truth.evaluated_among` for
-        those
+        (NaN) are left out of all measures; see `hierlpr.data.truth.evaluated_among` for those
         whose truth follows from the hierarchy.
     hierarchy : Hierarchy
     ordered : bool
@@ -99,32 +98,29 @@ def evaluate_ranking(
     Examples
     --------
     >>> h = Hierarchy([("A", "B")])
-    >>> found = evaluate_ranking(
+    >>> evaluation = evaluate_ranking(
     ...     np.array([0, 0]), np.array([0, 1]), np.array([0.9, 0.4]), np.array([[1, 0], [0, 0]]), h
     ... )
-    >>> found.ranking["normalized hit area"], found.ranking["parents after a child"]
+    >>> evaluation.ranking["normalized hit area"], evaluation.ranking["parents after a child"]
     (1.0, 0)
     """
-    known = Truth.of(truth, hierarchy).tocsr()
-    weight = check_sample_weight(sample_weight, known.shape[0])
-    accretion = accretion_of(known, hierarchy, weight)
-    share = 0.0 if known.is_complete else implied_share(known, hierarchy, weight)
-    sums = SampleSums(hierarchy, accretion, has_calls=call is not None, share=share)
-    signed = sums.add(Rows(sample, label, score, call), known, weight)
+    truth = Truth.of(truth, hierarchy).tocsr()
+    weight = check_sample_weight(sample_weight, truth.shape[0])
+    sums = SampleSums(truth, hierarchy, weight, has_calls=call is not None)
+    signed = sums.add(Rows(sample, label, score, call), truth, weight)
     groups = listed_groups(signed) if ordered else score_groups(score, signed)
     return sums.evaluation(*groups, None if weight is None else effective_number(weight))
 
 
 def listed_groups(signed: NDArray[Any]) -> tuple[Float, Float]:
     """Return calls and hits, by weight, of each instance of a list; see `SampleSums.add`."""
-    known = signed[signed != 0]
-    return np.abs(known), np.maximum(known, 0)
+    evaluated = signed[signed != 0]
+    return np.abs(evaluated), np.maximum(evaluated, 0)
 
 
 def score_groups(score: Float, signed: NDArray[Any]) -> tuple[Float, Float]:
     """Return calls and hits, by weight, of each group of equal scores, best first."""
-    known = signed != 0
-    values, place = np.unique(-score[known], return_inverse=True)
+    values, place = np.unique(-score[signed != 0], return_inverse=True)
     calls, hits = (np.bincount(place, x, values.size) for x in listed_groups(signed))
     return calls.astype(np.float64), hits.astype(np.float64)
 
@@ -134,25 +130,28 @@ class SampleSums:
 
     Parameters
     ----------
+    truth : Truth
+        Of all samples that will be added.
     hierarchy : Hierarchy
-    accretion : ndarray of shape (n_labels,)
-        Information accretion of every label, from the truth of all samples.
+    weight : ndarray of shape (n_samples,) or None
+        Of the same samples.
     has_calls : bool
         Whether the rows say what is called.
-    share : float
-        Of `hierlpr.data.truth.evaluated_among`.
     """
 
     def __init__(
-        self, hierarchy: Hierarchy, accretion: Float, *, has_calls: bool, share: float = 0.0
+        self, truth: Truth, hierarchy: Hierarchy, weight: Float | None, *, has_calls: bool
     ) -> None:
-        self._h, self._share = hierarchy, share
+        self._h = hierarchy
+        # Of the negatives that follow from the hierarchy; see `evaluated_among`.
+        self._share = 0.0 if truth.is_complete else implied_share(truth, hierarchy, weight)
+        accretion = accretion_of(truth, hierarchy, weight)
         self._cafa = CafaSums(THRESHOLDS, [np.ones(hierarchy.n_labels), accretion])
-        self._gaps = np.zeros(10)
+        self._calibration = CalibrationSums()
         self._lowest = self._highest = 0.0
         self._n: Counter[str] = Counter()  # plain counts
-        self._w: dict[str, Any] = defaultdict(float)  # sums of the weights of samples
-        self._calls = _CallSums(hierarchy) if has_calls else None
+        self._w: dict[str, Any] = defaultdict(float)  # the same by the weights of samples
+        self._calls = CallSums(hierarchy) if has_calls else None
 
     def add(self, rows: Rows, truth: Truth, weight: Float | None = None) -> Float:
         """Add samples with all their rows and their truth, closed upward.
@@ -162,14 +161,14 @@ class SampleSums:
         """
         if weight is not None and not weight.all():
             return self._add_weighted(rows, truth, weight)
-        own = np.ones(truth.shape[0]) if weight is None else weight
+        by_sample = np.ones(truth.shape[0]) if weight is None else weight
         signed = np.empty(rows.sample.size)
         for start, stop, part in parts_by_sample(rows.sample, *truth.shape):
             some = rows.take(part)
             some = some._replace(sample=some.sample - start)
-            signed[part] = self._add_batch(some, truth, start, stop, own[start:stop])
+            signed[part] = self._add_batch(some, truth, start, stop, by_sample[start:stop])
         self._n.update({"samples": truth.shape[0], "listed": signed.size})
-        self._w["samples"] += own.sum()
+        self._w["samples"] += by_sample.sum()
         if signed.size:
             self._lowest = min(self._lowest, float(rows.score.min()))
             self._highest = max(self._highest, float(rows.score.max()))
@@ -177,12 +176,12 @@ class SampleSums:
 
     def _add_weighted(self, rows: Rows, truth: Truth, weight: Float) -> Float:
         """Add the samples whose weight is not 0."""
-        kept = weight > 0.0
-        listed = np.flatnonzero(kept[rows.sample])
+        is_used = weight > 0.0
+        listed = np.flatnonzero(is_used[rows.sample])
         some = rows.take(listed)
-        some = some._replace(sample=(np.cumsum(kept) - 1)[some.sample])
+        some = some._replace(sample=(np.cumsum(is_used) - 1)[some.sample])
         signed = np.zeros(rows.sample.size)
-        signed[listed] = self.add(some, truth[np.flatnonzero(kept)], weight[kept])
+        signed[listed] = self.add(some, truth[np.flatnonzero(is_used)], weight[is_used])
         return signed
 
     def _add_batch(self, rows: Rows, truth: Truth, start: int, stop: int, weight: Float) -> Float:
@@ -190,37 +189,34 @@ class SampleSums:
         number, sample = h.position[rows.label], rows.sample
         upper = truth.upper_set(h, start, stop, number)
         marks = truth.marked(h, upper, start, stop)
-        columns, (held, unknown, _) = h.order[upper.numbers], marks
+        columns, (is_true, unknown, _) = h.order[upper.numbers], marks
         if not truth.is_complete:
-            held, unknown = evaluated_among(*marks, columns, self._share)
-        status, known = held[upper.row[number], sample], ~unknown[upper.row[number], sample]
-        n_held = np.count_nonzero(held, axis=0)
-        self._n["positives"] += int(n_held.sum())
-        self._w["positives"] += n_held @ weight
+            is_true, unknown = evaluated_among(*marks, columns, self._share)
+        row = upper.row[number]
+        status, is_known = is_true[row, sample], ~unknown[row, sample]
+        n_true = np.count_nonzero(is_true, axis=0)
+        self._n["positives"] += int(n_true.sum())
+        self._w["positives"] += n_true @ weight
         # CAFA has no scores below 0; a score of 0 or less passes no threshold.
         passed = self._cafa.passed(upper, number, sample, rows.score, n_samples)
-        upper.raise_up(passed)
-        judged: Any = slice(None)
+        is_evaluated: Any = slice(None)
         if not truth.is_complete:
             passed[unknown] = 0
             n_unknown = np.count_nonzero(unknown, axis=0)
-            judged = n_unknown < h.n_labels  # nothing is known of the others
+            is_evaluated = n_unknown < h.n_labels
             self._n["unknown"] += int(n_unknown.sum())
-            self._n["listed, unknown"] += int(np.count_nonzero(~known))
+            self._n["listed, unknown"] += int(np.count_nonzero(~is_known))
             self._w["unknown"] += n_unknown @ weight
-            self._w["not judged"] += weight[~judged].sum()
-        self._cafa.add(passed[:, judged], held[:, judged], columns, weight[judged])
-        signed = np.where(status, weight[sample], -weight[sample])
-        signed[~known] = 0.0
-        self._w["listed, known"] += np.abs(signed).sum()
-        place, gap = calibration_gaps(status[known], np.clip(rows.score[known], 0.0, 1.0))
-        self._gaps += np.bincount(place, gap * weight[sample[known]], self._gaps.size)
+        used = passed[:, is_evaluated], is_true[:, is_evaluated]
+        self._cafa.add(*used, columns, weight[is_evaluated])
+        row_weight = weight[sample]
+        signed = np.where(status, row_weight, -row_weight) * is_known
+        probability = np.clip(rows.score[is_known], 0.0, 1.0)
+        self._calibration.add(status[is_known], probability, row_weight[is_known])
         self._n["late parents"] += late_parents(upper, number, sample, n_samples)
         if self._calls is not None and rows.call is not None:
             called = upper.mark(number[rows.call], sample[rows.call], n_samples)
-            self._n["called"] += int(np.count_nonzero(called))
-            self._n["called, unknown"] += int(np.count_nonzero(called & unknown))
-            self._calls.add(called, held, unknown, upper, weight)
+            self._calls.add(called, is_true, unknown, upper, weight)
         return signed
 
     def evaluation(self, calls: Float, hits: Float, effective: float | None = None) -> Evaluation:
@@ -246,8 +242,7 @@ class SampleSums:
             lost = max(0.0, pooled.positives - pooled.hits)  # not listed: one group of ties
             pooled.add(np.array([0.0, n_rest]), np.array([0.0, lost]))
         are_scores = self._lowest >= 0.0
-        are_probabilities = are_scores and self._highest <= 1.0 and w["listed, known"] > 0.0
-        error = np.abs(self._gaps).sum() / w["listed, known"] if are_probabilities else None
+        are_probabilities = are_scores and self._highest <= 1.0 and self._calibration.weight > 0.0
         ranking: Measures = {
             "normalized hit area": _try(pooled.normalized_area),
             "AU(PRC)": _try(pooled.au_prc),
@@ -255,63 +250,15 @@ class SampleSums:
             "precision to recall 0.5": _try(pooled.early_precision),
             "F-max, CAFA": float(self._cafa.curve().f.max()) if are_scores else None,
             "S-min, CAFA": _try(lambda: smallest_s(self._cafa.curve(1))) if are_scores else None,
-            "calibration error": None if error is None else float(error),
+            "calibration error": self._calibration.error() if are_probabilities else None,
             "parents after a child": n["late parents"],
         }
         if self._calls is None:
             return Evaluation(sizes, ranking, {})
-        sizes["called"] = n["called"]
+        sizes["called"] = self._calls.n_called
         if n["unknown"]:
-            sizes["called, unknown"] = n["called, unknown"]
-        judged = float(w["samples"] - w["not judged"])
-        return Evaluation(sizes, ranking, self._calls.measures(judged, float(w["positives"])))
-
-
-class _CallSums:
-    """Sums for the measures of decisions, by the weights of samples; orphans are counted."""
-
-    def __init__(self, hierarchy: Hierarchy) -> None:
-        self._h = hierarchy
-        self._sums = np.zeros(4)  # calls, hits, and both after closing the calls upward
-        self._n_orphans = 0
-        self._wrong, self._first_wrong = np.zeros((2, hierarchy.n_labels))
-
-    def add(self, called: Bool, held: Bool, unknown: Bool, upper: UpperSet, weight: Float) -> None:
-        """Add the calls and the truth of samples, arrays (labels x samples)."""
-        judged, closed = ~unknown, called.copy()
-        upper.raise_up(closed)
-        found = (called & judged, called & held, closed & judged, closed & held)
-        self._sums += [float(np.count_nonzero(x, axis=0) @ weight) for x in found]
-        parents, children = upper.edges
-        self._n_orphans += int(np.count_nonzero(called[children] & ~called[parents]))
-        wrong = (called != held) & judged
-        columns = self._h.order[upper.numbers]
-        self._wrong[columns] += wrong @ weight
-        self._first_wrong[columns] += first_errors(wrong, upper) @ weight
-
-    def measures(self, n_samples: float, positives: float) -> Measures:
-        """Return the measures, given the weight of the samples and of their positives."""
-        n_calls, n_hits, n_closed, n_closed_hits = self._sums.tolist()
-        precision = n_hits / n_calls if n_calls else None
-        costs = sibling_costs(self._h)
-        return {
-            "precision": precision,
-            "FDR": None if precision is None else 1.0 - precision,
-            "recall": n_hits / positives if positives else None,
-            "F1": _share(2 * n_hits, n_calls + positives),
-            "hierarchical precision": _share(n_closed_hits, n_closed),
-            "hierarchical recall": _share(n_closed_hits, positives),
-            "hierarchical F1": _share(2 * n_closed_hits, n_closed + positives),
-            "H-loss": float(self._first_wrong.sum()) / n_samples if n_samples else None,
-            "hierarchical Hamming loss": (
-                float(self._wrong @ costs) / n_samples if n_samples else None
-            ),
-            "calls without a parent": self._n_orphans,
-        }
-
-
-def _share(part: float, whole: float) -> float:
-    return part / whole if whole else 0.0
+            sizes["called, unknown"] = self._calls.n_unknown
+        return Evaluation(sizes, ranking, self._calls.measures())
 
 
 def _try(measure: Callable[[], float]) -> float | None:

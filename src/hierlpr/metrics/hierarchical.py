@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from hierlpr.data.tables import align, dense, truth_table
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.hierarchy.matrices import UpperSet, parts_by_sample
-from hierlpr.metrics.calls import f_score, precision_score, recall_score
-from hierlpr.metrics.hits import check_status
+from hierlpr.hierarchy.matrices import UpperSet, parts_by_sample, sample_ranges
+from hierlpr.metrics.calls import check_beta
+from hierlpr.metrics.instances import check_status
 
 Float = NDArray[np.float64]
+Bool = NDArray[np.bool_]
 
 
 def hierarchical_precision_score(truth: Any, calls: Any, hierarchy: Hierarchy) -> float:
@@ -35,7 +36,7 @@ def hierarchical_precision_score(truth: Any, calls: Any, hierarchy: Hierarchy) -
     >>> hierarchical_precision_score([[1, 1, 0]], [[0, 0, 1]], h)
     0.5
     """
-    return precision_score(*_closed_pair(truth, calls, hierarchy))
+    return _measure("hierarchical precision", truth, calls, hierarchy, close=True)
 
 
 def hierarchical_recall_score(truth: Any, calls: Any, hierarchy: Hierarchy) -> float:
@@ -50,7 +51,7 @@ def hierarchical_recall_score(truth: Any, calls: Any, hierarchy: Hierarchy) -> f
     >>> hierarchical_recall_score([[1, 1, 0]], [[0, 0, 1]], h)
     0.5
     """
-    return recall_score(*_closed_pair(truth, calls, hierarchy))
+    return _measure("hierarchical recall", truth, calls, hierarchy, close=True)
 
 
 def hierarchical_f_score(
@@ -70,7 +71,7 @@ def hierarchical_f_score(
     >>> hierarchical_f_score([[1, 1, 0]], [[1, 0, 0]], h)  # hP = 1, hR = 1/2
     0.6666666666666666
     """
-    return f_score(*_closed_pair(truth, calls, hierarchy), beta=beta)
+    return _measure("hierarchical F1", truth, calls, hierarchy, close=True, beta=beta)
 
 
 def sibling_costs(hierarchy: Hierarchy) -> Float:
@@ -107,15 +108,7 @@ def h_error(truth: Any, calls: Any, hierarchy: Hierarchy) -> float:
     >>> h_error([[1, 1, 1]], [[1, 0, 0]], Hierarchy([("A", "B"), ("B", "C")]))
     1.0
     """
-    status, called = _pair(truth, calls, hierarchy)
-    upper = UpperSet.above(hierarchy)
-    first = first_errors((status != called).T[hierarchy.order], upper)
-    return float(first.sum() / status.shape[0])
-
-
-def first_errors(wrong: NDArray[np.bool_], upper: UpperSet) -> NDArray[np.bool_]:
-    """Return the errors without an error above them; arrays (labels x samples)."""
-    return wrong & ~upper.any_above(wrong)
+    return _measure("H-loss", truth, calls, hierarchy)
 
 
 def hierarchical_hamming_error(truth: Any, calls: Any, hierarchy: Hierarchy) -> float:
@@ -135,8 +128,7 @@ def hierarchical_hamming_error(truth: Any, calls: Any, hierarchy: Hierarchy) -> 
     >>> hierarchical_hamming_error([[1, 1, 0]], [[1, 0, 1]], h)  # 1/2 + 1/2
     1.0
     """
-    status, called = _pair(truth, calls, hierarchy)
-    return float(np.mean((status != called) @ sibling_costs(hierarchy)))
+    return _measure("hierarchical Hamming loss", truth, calls, hierarchy)
 
 
 def violations_error(matrix: Any, hierarchy: Hierarchy) -> int:
@@ -192,21 +184,91 @@ def late_parents(upper: UpperSet, number: Any, sample: Any, n_samples: int) -> i
     return int(np.count_nonzero(place[children] < place[parents]))
 
 
-def _pair(
-    truth: Any, calls: Any, hierarchy: Hierarchy
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return both as bool matrices of one shape; neither needs to be closed upward."""
+class CallSums:
+    """Sums over samples for measures of calls; samples are added in batches.
+
+    Samples count by their weights. Orphans, which are calls without one of their parents, are
+    counted.
+    """
+
+    def __init__(self, hierarchy: Hierarchy) -> None:
+        self._h = hierarchy
+        self._sums = np.zeros(6)  # samples, positives, calls, hits, and both after closing upward
+        self._wrong, self._first_wrong = np.zeros((2, hierarchy.n_labels))
+        self.n_called = self.n_unknown = self.n_orphans = 0
+
+    def add(
+        self, called: Bool, is_true: Bool, unknown: Bool, upper: UpperSet, weight: Float
+    ) -> None:
+        """Add the calls and the truth of samples, arrays (labels x samples)."""
+        is_known, closed = ~unknown, called.copy()
+        upper.raise_up(closed)
+        is_evaluated = np.count_nonzero(unknown, axis=0) < self._h.n_labels
+        counted = (
+            is_true,
+            called & is_known,
+            called & is_true,
+            closed & is_known,
+            closed & is_true,
+        )
+        by_sample = [is_evaluated, *(np.count_nonzero(x, axis=0) for x in counted)]
+        self._sums += [float(x @ weight) for x in by_sample]
+        parents, children = upper.edges
+        self.n_called += int(np.count_nonzero(called))
+        self.n_unknown += int(np.count_nonzero(called & unknown))
+        self.n_orphans += int(np.count_nonzero(called[children] & ~called[parents]))
+        wrong = (called != is_true) & is_known
+        columns = self._h.order[upper.numbers]
+        self._wrong[columns] += wrong @ weight
+        self._first_wrong[columns] += (wrong & ~upper.any_above(wrong)) @ weight
+
+    def measures(self, beta: float = 1.0) -> dict[str, float | int | None]:
+        """Return the measures; None for those that are not defined. `beta` is that of F."""
+        n_samples, positives, calls, hits, closed_calls, closed_hits = self._sums.tolist()
+        precision, square = hits / calls if calls else None, check_beta(beta) ** 2
+        return {
+            "precision": precision,
+            "FDR": None if precision is None else 1.0 - precision,
+            "recall": hits / positives if positives else None,
+            "F1": _share((1.0 + square) * hits, square * positives + calls),
+            "hierarchical precision": _share(closed_hits, closed_calls),
+            "hierarchical recall": _share(closed_hits, positives),
+            "hierarchical F1": _share(
+                (1.0 + square) * closed_hits, square * positives + closed_calls
+            ),
+            "H-loss": float(self._first_wrong.sum()) / n_samples if n_samples else None,
+            "hierarchical Hamming loss": (
+                float(self._wrong @ sibling_costs(self._h)) / n_samples if n_samples else None
+            ),
+            "calls without a parent": self.n_orphans,
+        }
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0
+
+
+def _measure(
+    measure: str,
+    truth: Any,
+    calls: Any,
+    hierarchy: Hierarchy,
+    *,
+    close: bool = False,
+    beta: float = 1.0,
+) -> float:
+    """Return one of the measures of `CallSums`; neither matrix needs to be closed upward."""
     status, called = (
         check_status(dense(truth_table(data, hierarchy, name=name)[0].values))
         for data, name in ((truth, "truth"), (calls, "calls"))
     )
     if status.shape != called.shape:
         raise DataError(f"calls has {len(called)} samples, truth {len(status)}; they must agree.")
-    return status, called
-
-
-def _closed_pair(
-    truth: Any, calls: Any, hierarchy: Hierarchy
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    status, called = _pair(truth, calls, hierarchy)
-    return hierarchy.close_upward(status), hierarchy.close_upward(called)
+    sums, upper = CallSums(hierarchy), UpperSet.above(hierarchy)
+    for start, stop in sample_ranges(*status.shape):
+        is_true, is_called = (x[start:stop].T[hierarchy.order] for x in (status, called))
+        if close:
+            upper.raise_up(is_true)
+        sums.add(is_called, is_true, np.zeros_like(is_true), upper, np.ones(stop - start))
+    value = sums.measures(beta)[measure]
+    return float("nan") if value is None else float(value)

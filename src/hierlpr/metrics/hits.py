@@ -8,15 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._utils.checks import (
-    check_level,
-    check_real_array,
-    check_sample_weight,
-    is_sparse,
-    quote_names,
-)
-from hierlpr.data.frames import as_frame
+from hierlpr._utils.checks import check_level, check_real_array
 from hierlpr.exceptions import DataError
+from hierlpr.metrics.instances import by_instance, check_known, check_values
 
 Float = NDArray[np.float64]
 
@@ -59,12 +53,13 @@ class HitCurve:
         score: those are called last, as one group.
         """
         order = np.argsort(-score, kind="stable")
-        ordered, held = score[order], truth[order]
-        ends = _group_ends(ordered)
-        own = None if weight is None else weight[order]
-        n_calls, n_hits = _corners(held, None, ends)
-        calls, hits = (n_calls, n_hits) if own is None else _corners(held, own, ends)
-        sums = np.cumsum(ordered if own is None else own * ordered)
+        ordered, positive = score[order], truth[order]
+        by_weight = None if weight is None else weight[order]
+        is_end = np.append(ordered[1:] != ordered[:-1], ordered.size > 0)
+        ends = np.flatnonzero(is_end)  # of the groups of equal scores
+        n_calls, n_hits = _corners(positive, None, ends)
+        calls, hits = (n_calls, n_hits) if weight is None else _corners(positive, by_weight, ends)
+        sums = np.cumsum(ordered if by_weight is None else by_weight * ordered)
         if total is not None and total[0] > n_calls[-1]:
             columns = (n_calls, n_hits, calls, hits)
             n_calls, n_hits, calls, hits = (
@@ -238,23 +233,23 @@ def hit_curve(truth: Any, scores: Any = None, *, sample_weight: Any = None) -> t
     >>> hit_curve([1, 0, 1], scores=[0.9, 0.5, 0.5])
     (array([0., 1., 3.]), array([0., 1., 2.]))
     """
-    status, known = check_known(truth)
+    status, is_known = check_known(truth)
     weight = by_instance(sample_weight, status)
-    kept: Any = ... if known is None else known
-    called, own = status[kept].ravel(), None if weight is None else weight[kept].ravel()
+    positive, weight = (
+        status[is_known].ravel(),
+        None if weight is None else weight[is_known].ravel(),
+    )
     if scores is None:
         if status.ndim != 1:
             raise DataError(
                 f"truth must be a vector in calling order, got shape {status.shape}.\n"
                 "Hint: give the scores too, or index it by a ranking: truth[r.sample, r.label]."
             )
-        return _corners(called, own)
-    values = check_real_array(match_columns(truth, scores, "scores"), name="scores")
-    if values.shape != status.shape:
-        raise DataError(f"scores has shape {values.shape}, truth {status.shape}; they must agree.")
+        return _corners(positive, weight)
+    values = check_values(truth, status, scores, "scores")
     if np.isnan(values).any():
         raise DataError("scores has NaN.\nHint: fill in or drop missing scores first.")
-    curve = HitCurve.of(called, values[kept].ravel(), own)
+    curve = HitCurve.of(positive, values[is_known].ravel(), weight)
     first = np.count_nonzero(curve.calls == 0.0)  # samples of weight 0 add no corner before others
     return np.append(0.0, curve.calls[first:]), np.append(0.0, curve.hits[first:])
 
@@ -382,71 +377,12 @@ def early_precision_score(
     return hit_sums(truth, scores, sample_weight, max_recall=max_recall).early_precision()
 
 
-def _group_ends(ordered: Float) -> NDArray[np.intp]:
-    """Return the last place of each group of equal scores."""
-    return np.flatnonzero(np.append(ordered[1:] != ordered[:-1], ordered.size > 0))
-
-
 def _corners(
-    called: NDArray[np.bool_], own: Float | None, ends: Any = slice(None)
+    positive: NDArray[np.bool_], weight: Float | None, ends: Any = slice(None)
 ) -> tuple[Float, Float]:
     """Return calls and hits up to each of some places; (0, 0) comes first."""
-    if own is None:
-        calls, hits = np.arange(1.0, called.size + 1.0), np.cumsum(called, dtype=np.float64)
-    else:
-        calls, hits = np.cumsum(own), np.cumsum(own * called)
-    return np.append(0.0, calls[ends]), np.append(0.0, hits[ends])
-
-
-def by_instance(sample_weight: Any, status: NDArray[np.bool_]) -> Float | None:
-    """Return the weights of rows, broadcast to their instances; None if all are equal."""
-    weight = check_sample_weight(sample_weight, len(status))
     if weight is None:
-        return None
-    return np.broadcast_to(weight.reshape(-1, *[1] * (status.ndim - 1)), status.shape)
-
-
-def match_columns(truth: Any, values: Any, name: str) -> Any:
-    """Return a data frame with its columns in the order of those of the truth."""
-    frames = [None if is_sparse(x) else as_frame(x, name) for x in (truth, values)]
-    if frames[0] is None or frames[1] is None or frames[0].columns == frames[1].columns:
-        return values
-    wanted, present = frames[0].columns, frames[1].columns
-    if set(wanted) != set(present):
-        odd = sorted(set(wanted) ^ set(present), key=str)
-        raise DataError(
-            f"{name} and truth must have the same columns; only one has {quote_names(odd)}.\n"
-            "Hint: choose the same labels of both."
-        )
-    return frames[1].select(wanted).to_native()
-
-
-def check_known(truth: Any) -> tuple[NDArray[np.bool_], NDArray[np.bool_] | None]:
-    """Return the status of instances, and which of them are known; None if all are."""
-    values = _as_array(truth)
-    if values.dtype.kind in "biu":
-        return check_status(values), None
-    values = check_real_array(values, name="truth")
-    unknown = np.isnan(values)
-    if not unknown.any():
-        return check_status(values), None
-    return check_status(np.where(unknown, 0.0, values)), ~unknown
-
-
-def check_status(truth: Any) -> NDArray[np.bool_]:
-    """Return truth as statuses; refuse what is neither 0 nor 1."""
-    values = _as_array(truth)
-    if values.dtype.kind == "b":
-        return values
-    values = check_real_array(values, name="truth")
-    status: NDArray[np.bool_] = values != 0.0
-    if not np.array_equal(status, values):
-        raise DataError("truth must hold only 0 and 1.")
-    return status
-
-
-def _as_array(truth: Any) -> NDArray[Any]:
-    """Return truth or calls as an array; what a sparse matrix does not store is 0."""
-    values = truth.toarray() if is_sparse(truth) else truth
-    is_plain = type(values) is np.ndarray and values.dtype.kind in "biu"
-    return values if is_plain else check_real_array(values, name="truth")
+        calls, hits = np.arange(1.0, positive.size + 1.0), np.cumsum(positive, dtype=np.float64)
+    else:
+        calls, hits = np.cumsum(weight), np.cumsum(weight * positive)
+    return np.append(0.0, calls[ends]), np.append(0.0, hits[ends])

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from hierlpr._utils.checks import Matrix
 from hierlpr.baselines import propagate_max
+from hierlpr.baselines.rank_functions import propagate_max_sparse
 from hierlpr.data.duplicates import overlap_note
 from hierlpr.data.tables import sum_by_label
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.metrics.cafa import propagate_max_sparse
 from hierlpr.metrics.hits import HitCurve
 from hierlpr.model.model_output import (
     KnownInstances,

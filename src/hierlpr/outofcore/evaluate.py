@@ -20,11 +20,10 @@ from scipy import sparse
 
 from hierlpr._utils import AnyPath
 from hierlpr._utils.checks import check_sample_weight, effective_number
-from hierlpr.data.truth import Truth, implied_share
+from hierlpr.data.truth import Truth
 from hierlpr.io import ReadReport, ReadTable, open_table, read_ranking
 from hierlpr.io.auxiliary_tables import Weights
 from hierlpr.io.read_tables import match_samples
-from hierlpr.metrics.cafa import accretion_of
 from hierlpr.metrics.evaluation import (
     Evaluation,
     Rows,
@@ -229,10 +228,7 @@ class _Streamed:
         weight: NDArray[np.float64] | None,
     ) -> tuple[SampleSums, NDArray[Any]]:
         """Add up the measures of samples; also return the signed weight of each row."""
-        h = self._options.hierarchy
-        accretion = accretion_of(truth, h, weight)
-        share = 0.0 if truth.is_complete else implied_share(truth, h, weight)
-        sums = SampleSums(h, accretion, has_calls=self._has_calls, share=share)
+        sums = SampleSums(truth, self._options.hierarchy, weight, has_calls=self._has_calls)
         signed = np.zeros(self._n_rows, dtype=np.int8 if weight is None else np.float64)
         is_ranked = np.zeros(truth.shape[0], dtype=bool)
         done = 0
