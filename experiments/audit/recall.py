@@ -31,7 +31,8 @@ from hierlpr.audit import plan as planning
 from hierlpr.cutoff.decisions import decide
 from hierlpr.cutoff.guarantee import Promise
 from hierlpr.data.tables import Table
-from hierlpr.io.predictions import read_known_names, read_predictions
+from hierlpr.io.predictions import read_predictions
+from hierlpr.io.true_names import read_known_names
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))

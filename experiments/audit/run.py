@@ -2,7 +2,7 @@
 
     python experiments/audit/run.py [--runs N]
 
-Each run draws one population of `populations.py`, audits it, looks after every answer and stops as
+Each run draws one population of `audited.py`, audits it, looks after every answer and stops as
 soon as every planned cutoff is certified. It errs if the precision of *any* cutoff that was
 certified at any moment is below the target, which is checked against the whole truth. The last
 column says whether errors are at most 10 % plus three standard errors. Results: violations.csv.
@@ -23,7 +23,7 @@ from hierlpr.cutoff.guarantee import Promise
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-from populations import POPULATIONS  # noqa: E402
+from audited import POPULATIONS  # noqa: E402
 
 COLUMNS = [
     "population", "checks", "runs", "certified", "errors", "share", "allowed", "within",

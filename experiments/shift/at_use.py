@@ -32,7 +32,8 @@ from scipy.special import betaln, logit, ndtri
 
 from hierlpr import HierLPR, simulate
 from hierlpr.data.tables import Table
-from hierlpr.io.predictions import read_known_names, read_predictions
+from hierlpr.io.predictions import read_predictions
+from hierlpr.io.true_names import read_known_names
 from hierlpr.model.prediction import difference_note
 
 HERE = Path(__file__).resolve().parent

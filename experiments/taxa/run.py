@@ -28,7 +28,8 @@ from hierlpr import HierLPR
 from hierlpr.cutoff.instances import holds_at
 from hierlpr.cutoff.set_values import likely_paths
 from hierlpr.data.tables import Table
-from hierlpr.io.predictions import read_known_names, read_predictions
+from hierlpr.io.predictions import read_predictions
+from hierlpr.io.true_names import read_known_names
 from hierlpr.model.prediction import name_samples
 from hierlpr.report.names import name_by_threshold
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from hierlpr.hierarchy import Hierarchy
     from hierlpr.io import read_hierarchy
     from hierlpr.lpr import LPRModel, fit_lpr
-    from hierlpr.model import HierarchicalClassifier, HierLPR, load_model
+    from hierlpr.model import HierarchicalClassifier, HierLPR, certify, load_model
     from hierlpr.ranking import Ranking, consistent_scores, rank
     from hierlpr.research import paper
 
@@ -31,6 +31,7 @@ _HOMES = {
     "LPRModel": "lpr",
     "Ranking": "ranking",
     "baselines": "baselines",
+    "certify": "model",
     "consistent_scores": "ranking",
     "discover": "discovery",
     "fit_lpr": "lpr",
@@ -58,6 +59,7 @@ __all__ = [
     "Ranking",
     "__version__",
     "baselines",
+    "certify",
     "consistent_scores",
     "discover",
     "fit_lpr",

@@ -8,8 +8,9 @@ from hierlpr.model.persistence import load_model
 
 if TYPE_CHECKING:
     from hierlpr.model.classifier import HierarchicalClassifier
+    from hierlpr.model.selection import certify
 
-__all__ = ["HierLPR", "HierarchicalClassifier", "load_model"]
+__all__ = ["HierLPR", "HierarchicalClassifier", "certify", "load_model"]
 
 # Commands work on scores: the first stage is imported by those who use it.
-__getattr__ = loader(__name__, {"HierarchicalClassifier": "classifier"})
+__getattr__ = loader(__name__, {"HierarchicalClassifier": "classifier", "certify": "selection"})

@@ -1,0 +1,34 @@
+"""The best of several certified models."""
+
+import numpy as np
+import pytest
+
+from hierlpr import Hierarchy, HierLPR, HierlprError, certify
+from hierlpr.exceptions import UnreachableWarning
+
+TREE = Hierarchy([("A", "B"), ("A", "C")])
+
+
+def draw(rng, n, strength=2.0):
+    truth = TREE.close_upward(rng.random((n, 3)) < 0.3)
+    return strength * truth + rng.normal(size=truth.shape), truth
+
+
+def test_the_best_model_shares_its_error_with_the_others():
+    rng = np.random.default_rng(0)
+    models = [HierLPR(TREE, joint=False).fit(*draw(rng, 200)) for _ in range(5)]
+    scores, truth = draw(rng, 500)
+    best = certify(models, scores, truth, precision=0.85, confidence=0.9)
+    assert best.cutoff_.goal.confidence == 0.9
+    alone = [m.calibrate(scores, truth, precision=0.85, confidence=0.98).cutoff_ for m in models]
+    assert best.cutoff_.recall == max(cutoff.recall for cutoff in alone)
+    assert models[0] is not best
+
+
+def test_models_that_reach_nothing_say_so():
+    rng = np.random.default_rng(1)
+    models = [HierLPR(TREE, joint=False).fit(*draw(rng, 200)) for _ in range(2)]
+    with pytest.warns(UnreachableWarning, match="unreachable"):
+        assert not certify(models, *draw(rng, 20), precision=0.99).cutoff_.reachable
+    with pytest.raises(HierlprError, match="at least one model"):
+        certify([], *draw(rng, 20), precision=0.9)
