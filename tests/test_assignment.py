@@ -307,3 +307,37 @@ def test_models_and_truth_of_another_kind(tmp_path):
     assert "a copy" in learn_names(other, other).notes[-1]
     with pytest.raises(DataError, match="ending of the output"):
         assign_names(tmp_path / "m.hlpr", file, tmp_path / "out.xyz")
+
+
+def test_recordings_and_pictures_from_two_files_to_names(tmp_path):
+    """BirdNET's windows with a table of truth, and pictures annotated in Label Studio."""
+    rng = np.random.default_rng(3)
+    birds = {"Strix varia": "Barred Owl", "Turdus merula": "Blackbird", "Turdus iliacus": "Redwing"}
+    names = list(birds)
+    windows = ["Start (s),End (s),Scientific name,Common name,Confidence,File"]
+    heard, seen, tasks = ["File,Start (s),Common name"], ["FilePath,prediction,confidence"], []
+    for i in range(600):
+        named, chance = names[rng.integers(3)], rng.beta(4, 1)
+        true = named if rng.random() < chance else names[rng.integers(3)]
+        file, start = f"rec{i // 20}.WAV", 3.0 * (i % 20)
+        windows.append(f"{start},{start + 3},{named},{birds[named]},{chance:.4f},C:/x\\{file}")
+        heard.append(f"{file},{start},{birds[true]}")
+        seen.append(f"/cam/{i}.jpg,{named},{chance:.4f}")
+        result = [{"type": "choices", "value": {"choices": [true]}}]
+        image = {"image": f"/data/upload/1/{i:08x}-{i}.jpg"}
+        tasks.append({"id": i, "data": image, "annotations": [{"result": result}]})
+    tree = tmp_path / "tree.csv"
+    tree.write_text("parent,child\n" + "".join(f"{x.split()[0]},{x}\n" for x in names))
+    files = {"birds.csv": windows, "heard.csv": heard, "seen.csv": seen}
+    for name, lines in files.items():
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+    (tmp_path / "seen.json").write_text(json.dumps(tasks))
+    for predictions, truth in (("birds.csv", "heard.csv"), ("seen.csv", "seen.json")):
+        file, model, out = tmp_path / predictions, tmp_path / "m.hlpr", tmp_path / "named.csv"
+        known = ("--truth", tmp_path / truth, "--hierarchy", tree)
+        run("--predictions", file, *known, "--error", "0.2", "--out", model)
+        run("--predictions", file, "--model", model, "--out", out)
+        named = pd.read_csv(out)
+        assert named["chance"].notna().mean() > 0.9
+        assert set(named["name"].dropna()) <= {*names, "Strix", "Turdus"}
+        assert (named["path"].dropna().str.contains(";")).mean() > 0.5

@@ -630,7 +630,10 @@ def test_windows_of_recordings_and_detections_in_pictures(tmp_path):
     assert listed(found, 0) == {"Strix varia": 0.57, "Turdus merula": 0.38}
     assert found.aliases["barred owl"] == "Strix varia"
     order = Hierarchy([("Aves", "Strix varia"), ("Aves", "Turdus merula")])
-    assert listed(made(tmp_path, BIRDS, "b.csv", hierarchy=order), 1) == {"Strix varia": 0.9}
+    assert listed(made(tmp_path, BIRDS, "b.csv", hierarchy=order), 1) == {
+        "Aves": 0.9,
+        "Strix varia": 0.9,
+    }
     animl = "FilePath,FileName,conf,prediction,confidence\n/d/1.jpg,1.jpg,.9,cougar,0.9\n"
     found = made(tmp_path, animl + "/d/1.jpg,1.jpg,.8,deer,0.2\n/d/1.jpg,1.jpg,.8,deer,0.4\n")
     assert listed(found, 0) == {"cougar": 0.9, "deer": 0.4}

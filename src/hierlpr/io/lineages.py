@@ -28,6 +28,7 @@ Aliases = dict[str, str | None]
 SEPARATOR = ";"  # between the names of a label's path
 MOST_RANKS = 64
 LONGEST_NAME = 1_000  # characters
+UNCLOSED = ("detections", "windows", "answers")  # names in any number, without those above them
 PERCENT = ("mothur", "dada2", "anndata", "blca")  # formats with confidences from 0 to 100
 _LEVELS = tuple(f"level {i + 1}" for i in range(MOST_RANKS + 1))  # of ranks without a name
 RANKS = {
@@ -181,10 +182,11 @@ class Collector:
             self._score.append(min(scores[label], 1.0))
         self._end(number, sample)
 
-    def add_listed(self, rows: Iterable[Listed]) -> None:
+    def add_listed(self, rows: Iterable[Listed], rank: str = "") -> None:
         """Add samples with names in any number; the largest confidence of a repeated name counts.
 
-        A name may be a path. Confidences are percentages if some are above 1.
+        A name may be a path; `rank` is that of names that are none. Confidences are percentages if
+        some are above 1.
         """
         samples: dict[str, tuple[int, dict[int, float]]] = {}
         for number, sample, names in rows:
@@ -195,8 +197,10 @@ class Collector:
                     if not 0.0 <= score <= 100.0:
                         raise ValueError(f"the confidence {quote(value)} is not from 0 to 100.")
                     above = -1
-                    for depth, name in enumerate(text.split(SEPARATOR)):
-                        above = self.label(above, name, _LEVELS[min(depth, MOST_RANKS)])
+                    path = text.split(SEPARATOR)
+                    for depth, name in enumerate(path):
+                        level = rank if len(path) == 1 else ""
+                        above = self.label(above, name, level or _LEVELS[min(depth, MOST_RANKS)])
                         if above >= 0:
                             scores[above] = max(scores.get(above, 0.0), score)
                     if other and above >= 0:

@@ -27,6 +27,7 @@ from hierlpr.io.json_predictions import read_json
 from hierlpr.io.lineages import (
     RANKS,
     SEPARATOR,
+    UNCLOSED,
     Float,
     Index,
     Predictions,
@@ -172,7 +173,20 @@ def match_labels(
         order = order[np.diff(row[order] * hierarchy.n_labels + at[order], prepend=-1) != 0]
     entries = (scores.data[order], (row[order], at[order]))
     shape = (scores.shape[0], hierarchy.n_labels)
-    return sparse.csr_array(entries, shape=shape), column, is_unknown
+    matched = sparse.csr_array(entries, shape=shape)
+    if found.format in UNCLOSED:
+        matched = _largest_below(matched, hierarchy)
+    return matched, column, is_unknown
+
+
+def _largest_below(scores: sparse.csr_array, hierarchy: Hierarchy) -> sparse.csr_array:
+    """Give every label above a listed one at least its score."""
+    columns = [scores[:, [i]] for i in range(hierarchy.n_labels)]
+    level = dict(zip(hierarchy.labels, hierarchy.levels.tolist(), strict=True))
+    for parent, child in sorted(hierarchy.edges, key=lambda edge: -level[edge[1]]):
+        above, below = hierarchy.index(parent), hierarchy.index(child)
+        columns[above] = columns[above].maximum(columns[below])
+    return sparse.csr_array(sparse.hstack(columns, format="csr"))
 
 
 def _with_hierarchy(found: Predictions, hierarchy: Hierarchy) -> Predictions:
@@ -183,7 +197,8 @@ def _with_hierarchy(found: Predictions, hierarchy: Hierarchy) -> Predictions:
     new = {}  # labels, by those of the paths
     for i in np.flatnonzero(column >= 0):
         new[found.hierarchy.labels[i]] = hierarchy.labels[column[i]]
-        ranks[column[i]] = found.ranks[i] or ranks[column[i]]
+        if not found.ranks[i].startswith("level "):
+            ranks[column[i]] = found.ranks[i] or ranks[column[i]]
     notes = found.notes
     if is_unknown.any():
         text = f"{is_unknown.sum():,} samples have a predicted name that the hierarchy lacks"

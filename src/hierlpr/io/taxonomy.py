@@ -417,5 +417,6 @@ def read_detections(path: AnyPath, raw: bytes) -> Predictions:
             name = cells[at], "" if other is None else cells[other], cells[score]
             yield number, sample_of_row(cells, file, start), [name]
 
-    found.add_listed(rows())
+    is_species = table.header[at].strip().lower() == "scientific name"
+    found.add_listed(rows(), rank="species" if is_species else "")
     return found.finish(style={})

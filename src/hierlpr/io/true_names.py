@@ -35,7 +35,7 @@ from hierlpr.io.reading import file_error, load_json, read_bytes
 
 _COLUMNS = (
     *("truth", "taxon", "taxonomy", "label", "name", "scientificname", "scientific name"),
-    *("species", "cell_type"),
+    *("species", "cell_type", "common name", "common_name"),
 )
 _BLANKS = {"observationtype": "blank", "is_blank": "1"}  # columns that say that nothing is there
 _FEW = 20  # names of a rank, from which on it is said that none of them is predicted
