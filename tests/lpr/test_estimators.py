@@ -100,7 +100,9 @@ def test_rare_labels_are_nearer_to_the_truth_than_by_curves_alone():
         for method, error in zip(methods, errors, strict=True):
             lpr = fit_lpr(p, truth, method=method).predict(p)
             error.append(np.sqrt(np.mean((lpr - p) ** 2)))
-    # Shared curves of the default come as close, without knowing that scores are probabilities.
+    # Shared curves of the default come nearly as close without knowing that scores are
+    # probabilities. How close depends on the folds that choose what is shared: with eight other
+    # assignments to folds, the mean error of these ten draws is .016 to .021, by curves alone .038.
     auto, probability, own = np.mean(errors, axis=1)
     assert probability < 1.2 * auto
     assert auto < 0.5 * own

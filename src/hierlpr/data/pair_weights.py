@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hierlpr._utils.checks import effective_number
 from hierlpr.data.truth import Bool, Float, Truth
 from hierlpr.hierarchy import Hierarchy
 
@@ -55,7 +56,11 @@ def curve_weights(
     used = weight > 0.0
     if not used.any() or np.all(weight[used] == weight[used][0]):
         return used.astype(np.float64)
-    return np.asarray(weight * min(_kish(weight[used & side]) for side in (positive, ~positive)))
+    classes = [weight[used & side] for side in (positive, ~positive)]
+    # Sorted, so that rounding does not depend on the order of the samples.
+    return np.asarray(
+        weight * min(effective_number(np.sort(w)) / _total(w) if w.size else 1.0 for w in classes)
+    )
 
 
 def _weights(
@@ -93,10 +98,6 @@ def _total(weight: Float) -> float:
         return float(weight[0] * weight.size)
     value, count = np.unique(weight, return_counts=True)
     return float((value * count).sum())
-
-
-def _kish(weight: Float) -> float:
-    return _total(weight) / _total(weight * weight) if weight.size else 1.0
 
 
 def base_rate(positive: Bool, weight: Float) -> float:

@@ -166,7 +166,7 @@ def find_difference(
     if scores.shape[0] > n_used:
         scores = scores[np.linspace(0, scores.shape[0] - 1, n_used).astype(np.intp)]
     if isinstance(scores, np.ndarray):
-        found = _compare_labels(lpr, scores, only_range=summary is None or len(scores) == 1)
+        message = _compare_labels(lpr, scores, only_range=summary is None or len(scores) == 1)
     else:
         knots = lpr.curves.knot_score
         size = np.diff(scores.indptr)
@@ -174,9 +174,9 @@ def find_difference(
         row = np.repeat(np.arange(size.size), size)
         n_out = int(np.count_nonzero(2 * np.bincount(row, is_out, size.size) > size))
         n_listing = int(np.count_nonzero(size))
-        found = _outside(n_out, n_listing, "samples") if 2 * n_out > n_listing else ""
-    if found or summary is None or scores.shape[0] == 1 or n_complete < LEAST_FITTED:
-        return found
+        message = _outside(n_out, n_listing, "samples") if 2 * n_out > n_listing else ""
+    if message or summary is None or scores.shape[0] == 1 or n_complete < LEAST_FITTED:
+        return message
     values = sample_statistics(lpr, scores, hierarchy, summary.log_frequency)
     values = values[:, ~np.isnan(values).any(axis=0)]
     n = values.shape[1]
@@ -199,20 +199,20 @@ def _compare_labels(lpr: LPRModel, scores: Float, *, only_range: bool) -> str:
     n_labels = scores.shape[1]
     knots, ptr = lpr.curves.knot_score, lpr.curves.knot_ptr
     low, high = knots[ptr[:-1]], knots[ptr[1:] - 1]
-    known = np.maximum(np.count_nonzero(~np.isnan(scores), axis=0), 1.0)
+    n_scores = np.maximum(np.count_nonzero(~np.isnan(scores), axis=0), 1.0)
     below, above = (np.count_nonzero(x, axis=0) for x in (scores < low, scores > high))
-    n_out = int(np.count_nonzero(2 * (below + above) > known))
+    n_out = int(np.count_nonzero(2 * (below + above) > n_scores))
     if 2 * n_out > n_labels:
         return _outside(n_out, n_labels, "labels")
-    seen = lpr.seen
-    if only_range or seen is None:
+    bins = lpr.seen
+    if only_range or bins is None:
         return ""
-    n_fitted = seen.total.sum(axis=1)
+    n_fitted = bins.total.sum(axis=1)
     z = -ndtri(0.5 * CHANCE / (2.0 * N_QUANTILES * n_labels))
-    limit = z * np.sqrt(1.0 / known + 1.0 / n_fitted) / 2.0
-    is_out = _angle(np.maximum(below, above), known) - _angle(0.0, n_fitted) > limit
-    fitted = _angle(np.cumsum(seen.total, axis=1)[:, :-1], n_fitted[:, None])
-    counts = count_below(scores, seen.edge)
+    limit = z * np.sqrt(1.0 / n_scores + 1.0 / n_fitted) / 2.0
+    is_out = _angle(np.maximum(below, above), n_scores) - _angle(0.0, n_fitted) > limit
+    fitted = _angle(np.cumsum(bins.total, axis=1)[:, :-1], n_fitted[:, None])
+    counts = count_below(scores, bins.edge)
     change = np.abs(_angle(counts[:, :-1], counts[:, -1:]) - fitted).max(axis=1)
     is_different = is_out | (change > limit)
     n_out, n_different = int(is_out.sum()), int(is_different.sum())

@@ -79,12 +79,12 @@ def make_estimator(method: str | Estimator, **options: Any) -> Estimator:
         return method
     module, name = ESTIMATORS[check_choice(method, sorted(ESTIMATORS), name="lpr (method)")]
     make: Callable[..., Estimator] = getattr(import_module(module), name)
-    known = [option.name for option in fields(make)]  # type: ignore[arg-type]
-    unknown = sorted(set(options) - set(known))
+    names = [option.name for option in fields(make)]  # type: ignore[arg-type]
+    unknown = sorted(set(options) - set(names))
     if unknown:
         raise DataError(
             f"method {method!r} has no option {unknown[0]!r}.\n"
-            f"Hint: its options are {', '.join(known) if known else 'none'}."
+            f"Hint: its options are {', '.join(names) if names else 'none'}."
         )
     return make(**options)
 

@@ -68,8 +68,8 @@ class ImpliedLPR:
         index, size = np.asarray(labels, dtype=np.int64), self.absent.size
         curves = LPRCurves.join([self.curves, self.shared.curves])
         number = np.where(index < size, index, size + self.shared.curve_of(depth))
-        known = self.absent[np.minimum(index, size - 1)]
-        return ImpliedLPR(curves.select(number), self.shared, np.where(index < size, known, rate))
+        absent = self.absent[np.minimum(index, size - 1)]
+        return ImpliedLPR(curves.select(number), self.shared, np.where(index < size, absent, rate))
 
 
 def fit_listed(
@@ -99,9 +99,9 @@ def fit_listed(
         pairs = PairWeights(truth, hierarchy, sample_weight=weight)
 
     def fit(rows: Any, method: Any, closed: Closed) -> LPRModel:
-        own = None if pairs is None else pairs.take(rows)
-        implied, _, _ = _weigh_pairs(closed, positive[rows], own)
-        data = read_training_data(scores[rows], positive[rows], None, own, implied)
+        weights = None if pairs is None else pairs.take(rows)
+        implied, _, _ = _weigh_pairs(closed, positive[rows], weights)
+        data = read_training_data(scores[rows], positive[rows], None, weights, implied)
         if truth.cluster is not None:
             data = replace(data, cluster=truth.cluster[rows])
         return fit_data(data, method=method, shared=shared, **options)
@@ -119,43 +119,43 @@ def fit_listed(
         lpr = np.where(np.repeat(half, np.diff(scores.indptr)) == 0, second, first)
     unseen = scipy.sparse.csr_array((lpr, scores.indices, scores.indptr), shape=scores.shape)
     closed = close_listed(unseen, hierarchy)
-    implied_weight, listed_weight, everyone = _weigh_pairs(closed, positive, pairs)
+    implied_weight, listed_weight, all_samples = _weigh_pairs(closed, positive, pairs)
     at = closed.is_implied
     ptr = np.append(0, np.cumsum(at))[closed.row_ptr]
     implied = scipy.sparse.csr_array((closed.value[at], closed.label[at], ptr), shape=scores.shape)
     is_scored = (np.diff(scores.indptr) > 0).astype(np.float64)
-    excluded = everyone - implied_weight
+    excluded = all_samples - implied_weight
     data = TrainingData(implied.tocsc(), positive.tocsc(), is_scored, pairs, excluded)
     above = fit_data(data, method=Auto(scale="score", kappa=IMPLIED_KAPPA), **options)
-    total, n_positive = np.maximum(everyone - listed_weight, 0.0)
+    total, n_positive = np.maximum(all_samples - listed_weight, 0.0)
     absent = np.minimum((n_positive + model.report.base_rate) / (total + 1.0), 1.0)
     assert above.shared is not None
     return model, ImpliedLPR(above.curves, above.shared, absent)
 
 
 def _weigh_pairs(
-    closed: Closed, held: scipy.sparse.csr_array, pairs: PairWeights | None
+    closed: Closed, truth: scipy.sparse.csr_array, pairs: PairWeights | None
 ) -> tuple[Float, Float, Float]:
     """Return total and positive weight per label (2, n_labels) of implied, listed and all pairs.
 
     Samples that list nothing do not count.
     """
-    n_labels = held.shape[1]
-    holds, weight = closed.holds(held), np.ones(closed.label.size)
+    n_labels = truth.shape[1]
+    holds, weight = closed.holds(truth), np.ones(closed.label.size)
     used = np.diff(closed.row_ptr) > 0
-    positives = np.asarray(held[used].sum(axis=0), dtype=np.float64)
-    everyone = np.stack([np.full(n_labels, float(used.sum())), positives])
+    positives = np.asarray(truth[used].sum(axis=0), dtype=np.float64)
+    all_samples = np.stack([np.full(n_labels, float(used.sum())), positives])
     if pairs is not None:
         row = np.repeat(np.arange(used.size), np.diff(closed.row_ptr))
-        columns = held.tocsc()
+        columns = truth.tocsc()
         for k in range(n_labels):
-            own, mine = pairs.weight(k), closed.label == k
-            weight[mine] = own[row[mine]]
+            each, is_label = pairs.weight(k), closed.label == k
+            weight[is_label] = each[row[is_label]]
             at = columns.indices[columns.indptr[k] : columns.indptr[k + 1]]
-            everyone[:, k] = own.sum(), own[at].sum()
+            all_samples[:, k] = each.sum(), each[at].sum()
 
     def sums(at: NDArray[np.bool_]) -> Float:
         each = [np.bincount(closed.label[at], w[at], n_labels) for w in (weight, weight * holds)]
-        return np.stack(each).astype(np.float64)  # counts of nothing are integers
+        return np.stack(each).astype(np.float64)  # empty counts are integers
 
-    return sums(closed.is_implied), sums(~closed.is_implied), everyone
+    return sums(closed.is_implied), sums(~closed.is_implied), all_samples

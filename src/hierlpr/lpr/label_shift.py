@@ -108,9 +108,9 @@ def average_over_tilts(
         start, roots = np.zeros(base.size), likelihood.forest.depths[0]
         gain = likelihood.common_gains(SHIFTS)
         start[roots] = SHIFTS[np.argmax(gain)]
-        found = find_tilts(likelihood, start, price=price)
-        if found[2] + gain.max() > worth:
-            tilt, chosen, _ = found
+        common = find_tilts(likelihood, start, price=price)
+        if common[2] + gain.max() > worth:
+            tilt, chosen, _ = common
     log_weights, tilts = list[float](), list[Float]()
     for k in chosen:
         without = tilt.copy()
@@ -268,12 +268,12 @@ def log_likelihood(lpr: Float, mean: Float) -> Float:
     """
     logit, out = scipy.special.logit, np.zeros((mean.size, SHIFTS.size))
     for k, column in enumerate(lpr.T):
-        known = np.clip(column[~np.isnan(column)], 1e-12, 1.0 - 1e-12)
+        values = np.clip(column[~np.isnan(column)], 1e-12, 1.0 - 1e-12)
         # Rounding loses nothing that matters and leaves few distinct values.
-        own, count = np.unique(logit(known).round(3), return_counts=True)
+        log_odds, count = np.unique(logit(values).round(3), return_counts=True)
         for at, shift in enumerate(SHIFTS):
-            new = (count * np.logaddexp(0.0, own + shift)).sum()
-            out[k, at] = new - known.size * np.logaddexp(0.0, logit(mean[k]) + shift)
+            new = (count * np.logaddexp(0.0, log_odds + shift)).sum()
+            out[k, at] = new - values.size * np.logaddexp(0.0, logit(mean[k]) + shift)
     return out
 
 
@@ -301,17 +301,17 @@ class JointShiftLikelihood:
         """Posteriors and prevalences under a tilt; the last result is cached."""
         if self._last is None or not np.array_equal(self._last[0], tilt):
             shares = np.exp(self.forest.log_shares(tilt[None])[0])
-            given = self.posterior(self.lpr, self.rates, np.clip(shares, EDGE, 1.0 - EDGE))
+            posterior = self.posterior(self.lpr, self.rates, np.clip(shares, EDGE, 1.0 - EDGE))
             rates = np.exp(self.forest.log_rates(tilt[None])[0])
-            self._last = tilt.copy(), np.clip(given, EDGE, 1.0 - EDGE), rates
+            self._last = tilt.copy(), np.clip(posterior, EDGE, 1.0 - EDGE), rates
         return self._last[1:]
 
     def gains(self, tilt: Float, k: int, steps: Float) -> Float:
         """Log-likelihood gained by each of several steps of the tilt of label `k`."""
-        given, rates = self._at(tilt)
+        posterior, rates = self._at(tilt)
         more = np.expm1(steps)
-        gain = np.array([np.log1p(given[:, k] * x).sum() for x in more])
-        gain -= len(given) * np.log1p(rates[k] * more)
+        gain = np.array([np.log1p(posterior[:, k] * x).sum() for x in more])
+        gain -= len(posterior) * np.log1p(rates[k] * more)
         return np.asarray(self.scale[k] * gain - prior_cost(tilt[k] + steps) + prior_cost(tilt[k]))
 
     def common_gains(self, steps: Float) -> Float:
@@ -326,9 +326,9 @@ class JointShiftLikelihood:
 
     def candidates(self, tilt: Float) -> list[int]:
         """Labels whose posteriors differ most from their prevalences, relative to the variance."""
-        given, rates = self._at(tilt)
-        excess = (given.sum(axis=0) - len(given) * rates) ** 2
-        steep = excess / np.maximum(((given - rates) ** 2).sum(axis=0), EDGE)
+        posterior, rates = self._at(tilt)
+        excess = (posterior.sum(axis=0) - len(posterior) * rates) ** 2
+        steep = excess / np.maximum(((posterior - rates) ** 2).sum(axis=0), EDGE)
         return [int(k) for k in np.argsort(-steep, kind="stable")[:N_CANDIDATES]]
 
 

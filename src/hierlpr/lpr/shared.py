@@ -72,8 +72,8 @@ class SharedCurves:
         shapes = {self.depths.shape, self.centre.shape, self.label_sd.shape[1:], (n_curves,)}
         if self.scale not in SCALES or len(shapes) != 1 or not n_curves or len(self.label_sd) != 2:
             raise DataError("Shared curves: their parts do not fit together.")
-        known = np.isfinite(self.centre).all() and np.isfinite(self.label_sd).all()
-        if not (known and np.all(self.label_sd > 0.0) and self.kappa >= 0.0):
+        is_finite = np.isfinite(self.centre).all() and np.isfinite(self.label_sd).all()
+        if not (is_finite and np.all(self.label_sd > 0.0) and self.kappa >= 0.0):
             raise DataError("Shared curves: a number is missing, or negative where it cannot be.")
 
     def curve_of(self, depth: NDArray[np.integer]) -> Ints:
@@ -124,8 +124,10 @@ def fit_shared(
     label, x, positive, total = bins.label, bins.along(scale), bins.positive, bins.total
     depths = np.zeros(1, np.int64)
     if scale == "score":
-        found, n_labels = np.unique(depth[np.unique(label)], return_counts=True)
-        depths = found[n_labels >= LEAST_SHARING] if np.any(n_labels >= LEAST_SHARING) else depths
+        distinct, n_labels = np.unique(depth[np.unique(label)], return_counts=True)
+        depths = (
+            distinct[n_labels >= LEAST_SHARING] if np.any(n_labels >= LEAST_SHARING) else depths
+        )
     curve_of = np.maximum(np.searchsorted(depths, depth, side="right") - 1, 0)
     group, n_curves = curve_of[label], depths.size
     curves = _pooled_curves(group, x, positive, total, estimator, n_curves)
@@ -251,7 +253,7 @@ def blend(
 ) -> tuple[LPRCurves, Float, Float]:
     """Return the blended curves, the LPR of every bin, and the weight of the shared curve."""
     weight, curve = shared_weight(bins.support(), shared.kappa), shared.curve_of(depth)
-    leaning = np.flatnonzero(weight > 0.0)  # the others keep their own curves exactly
+    uses_shared = np.flatnonzero(weight > 0.0)  # the others keep their own curves exactly
 
     def combine(label: Ints, own_lpr: Float, x: Float) -> Float:
         log_odds = shared.log_odds_of_labels(curve[label], x, line[:, label])
@@ -265,8 +267,8 @@ def blend(
     ends = [own, LPRCurves(listed.ptr, listed.score, x, _is_checked=True)]
     if shared.scale == "score":
         ends[1] = shared.curves.select(curve)
-    ends = [part.select(leaning) for part in ends]
-    number = np.concatenate([np.repeat(leaning, np.diff(part.knot_ptr)) for part in ends])
+    ends = [part.select(uses_shared) for part in ends]
+    number = np.concatenate([np.repeat(uses_shared, np.diff(part.knot_ptr)) for part in ends])
     score = np.concatenate([part.knot_score for part in ends])
     order = order_by(number, score)
     number, score = number[order], score[order]
@@ -274,12 +276,12 @@ def blend(
     number, score = number[distinct], score[distinct]
     own_lpr = own.evaluate_each(number.astype(np.int32), score, n_jobs=1)
     value = combine(number, own_lpr, coordinate(bins, shared.scale, number, score))
-    ptr = np.searchsorted(number, np.append(leaning, depth.size))
+    ptr = np.searchsorted(number, np.append(uses_shared, depth.size))
     make_monotone(ptr, value, np.ones(value.size))
-    is_exact = np.zeros(leaning.size, np.bool_)
+    is_exact = np.zeros(uses_shared.size, np.bool_)
     knots = compress_curves(ptr, score, value, np.ones(value.size), is_exact)
     place = np.arange(depth.size)
-    place[leaning] = depth.size + np.arange(leaning.size)
+    place[uses_shared] = depth.size + np.arange(uses_shared.size)
     return LPRCurves.join([own, LPRCurves(*knots, _is_checked=True)]).select(place), lpr, weight
 
 
@@ -292,8 +294,8 @@ def coordinate(bins: LabelBins, scale: Scale, label: Ints, score: Float) -> Floa
         return score
     bins = bins.listed()
     ranks = LPRCurves(bins.ptr, bins.score, bins.z, _is_checked=True)
-    z, known = np.zeros_like(score), np.diff(bins.ptr)[label] > 0
-    z[known] = ranks.evaluate_each(label[known].astype(np.int32), score[known], n_jobs=1)
+    z, has_bins = np.zeros_like(score), np.diff(bins.ptr)[label] > 0
+    z[has_bins] = ranks.evaluate_each(label[has_bins].astype(np.int32), score[has_bins], n_jobs=1)
     return z
 
 

@@ -15,6 +15,7 @@ from hierlpr._utils.checks import (
     check_finite,
     check_real_array,
     check_sample_weight,
+    effective_number,
 )
 from hierlpr.data.pair_weights import base_rate, curve_weights
 from hierlpr.data.tables import Table, align, dense
@@ -163,13 +164,14 @@ class PairWeights:
 
     def weight(self, label: int) -> Float:
         """Return the weights of all samples for one label; at least one is positive."""
-        given = self.sample_weight
-        weight = curve_weights(self.truth, self.hierarchy, int(label), given)
+        sample_weight = self.sample_weight
+        weight = curve_weights(self.truth, self.hierarchy, int(label), sample_weight)
         if self.missing is not None:
             weight[self.missing[:, label]] = 0.0
-        # If nothing is known about a label in these samples, it counts as never positive.
+        # A label that these samples do not annotate counts as never positive.
         if not weight.any():
-            weight = np.ones_like(weight) if given is None else (given > 0.0).astype(np.float64)
+            is_used = sample_weight is None or sample_weight > 0.0
+            weight = np.where(is_used, np.ones_like(weight), 0.0)
         return weight
 
 
@@ -177,7 +179,7 @@ class PairWeights:
 class TrainingData:
     """Checked scores and truth, both dense or both CSC, with one weight per sample.
 
-    `pairs` is given if weights differ between labels, and then replaces `weight`. `excluded` (2,
+    `pairs` is set if weights differ between labels, and then replaces `weight`. `excluded` (2,
     n_labels), for CSC scores only, is the weight per label of samples that its curve leaves out,
     and of the positives among them. `cluster` identifies the clusters of samples, if there are any.
     """
@@ -217,11 +219,15 @@ class TrainingData:
                 positives = truth.T @ used.astype(np.int64)
             n_used = np.count_nonzero(used)
             return positives, n_used - positives, unknown, (positives + 0.5) / (n_used + 1.0)
-        given = self.pairs.truth
-        each = [(given.column(int(k))[0], self.pairs.weight(int(k))) for k in labels]
-        positives = np.array([np.count_nonzero(held & (weight > 0.0)) for held, weight in each])
-        negatives = np.array([np.count_nonzero(~held & (weight > 0.0)) for held, weight in each])
-        unknown = given.n_unknown[labels]
+        truth = self.pairs.truth
+        each = [(truth.column(int(k))[0], self.pairs.weight(int(k))) for k in labels]
+        positives = np.array(
+            [np.count_nonzero(is_true & (weight > 0.0)) for is_true, weight in each]
+        )
+        negatives = np.array(
+            [np.count_nonzero(~is_true & (weight > 0.0)) for is_true, weight in each]
+        )
+        unknown = truth.n_unknown[labels]
         return positives, negatives, unknown, np.array([base_rate(*pair) for pair in each])
 
     def groups(self, labels: Ints) -> ScoreGroups:
@@ -232,8 +238,8 @@ class TrainingData:
             n_samples = float(self.weight.size)
         if isinstance(self.scores, np.ndarray):
             rows = np.ascontiguousarray(self.scores[:, labels].T)
-            held = np.ascontiguousarray(self.truth[:, labels].T)
-            return group_sorted(rows, held, weight, n_samples)
+            is_true = np.ascontiguousarray(self.truth[:, labels].T)
+            return group_sorted(rows, is_true, weight, n_samples)
         excluded = np.zeros((2, len(labels)))
         if self.excluded is not None:
             excluded = self.excluded[:, labels]
@@ -262,9 +268,10 @@ def read_training_data(
     if n_samples == 0 or n_labels == 0:
         raise DataError(f"There is nothing to fit: scores have shape {scores.shape}.")
     weight = np.ones(n_samples)
-    if (given := check_sample_weight(sample_weight, n_samples)) is not None:
-        share = given / given.max()  # scaled to sum to the effective number of samples (Kish)
-        weight = share * (share.sum() / (share * share).sum())
+    relative = check_sample_weight(sample_weight, n_samples)
+    if relative is not None:
+        relative = relative / relative.max()
+        weight = relative * (effective_number(relative) / relative.sum())
     if isinstance(scores, np.ndarray):
         return TrainingData(scores, np.ascontiguousarray(dense(truth)), weight, pairs)
     # A sample that lists nothing was not scored: in a long table it would not appear at all.
