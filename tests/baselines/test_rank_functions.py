@@ -2,10 +2,12 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import reference
 from cases import by_number, hierarchy_of, random_dag, random_forest
 from hierlpr import Hierarchy, baselines, metrics, rank, simulate
+from hierlpr.baselines.rank_functions import propagate_max_sparse
 from hierlpr.exceptions import DataError, HierarchyError
 
 PLAIN = [baselines.lpr_alone, baselines.raw_scores, baselines.max_propagation, baselines.top_down]
@@ -56,11 +58,15 @@ def test_top_is_a_prefix_and_weights_scale_columns(method):
         method(scores, h, weight=[1.0])
 
 
-def test_propagation_against_definitions():
-    rng = np.random.default_rng(3)
-    h = simulate.random_dag(15, rng=rng)
-    scores = rng.random((6, 15))
+@pytest.mark.parametrize("seed", range(10))
+def test_propagation_against_definitions(seed):
+    rng = np.random.default_rng(seed)
+    draw = simulate.random_dag if seed % 2 else simulate.random_forest
+    h = draw(15, rng=rng)
+    scores = rng.random((6, 15)) * (rng.random((6, 15)) < 0.3)
     up, down = baselines.propagate_max(scores, h), baselines.propagate_min(scores, h)
+    listed = propagate_max_sparse(sparse.csr_array(scores), h).toarray()
+    np.testing.assert_array_equal(listed, up)
     for k, label in enumerate(h.labels):
         below = [k, *(h.index(x) for x in h.descendants(label))]
         above = [k, *(h.index(x) for x in h.ancestors(label))]
