@@ -79,7 +79,12 @@ def shifted_prevalence(
 def make_likelihood(
     model: LPRModel, scores: Float, forest: RarestParentForest, posterior: Posterior | None = None
 ) -> Likelihood:
-    """Return the likelihood of tilts, given new scores; see `shifted_prevalence`."""
+    """Return the likelihood of tilts, given new scores; see `shifted_prevalence`.
+
+    Neither likelihood can replace the other. All scores of a sample jointly show shifts that single
+    labels miss, but only if scores are independent given the labels; where they are not, as in
+    Enron, they seem to be far more evidence than they are, and wrong tilts are added.
+    """
     assert model.seen is not None
     mean = np.clip(model.seen.mean_lpr, EDGE, 1.0 - EDGE)
     lpr = np.asarray(model.curves.evaluate(scores, n_jobs=1))
