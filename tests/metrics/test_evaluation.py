@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hierlpr import metrics, simulate
+from hierlpr import Hierarchy, metrics, simulate
 from hierlpr._utils.checks import effective_number
 from hierlpr.exceptions import DataError
 from hierlpr.metrics.evaluation import evaluate_ranking
@@ -17,6 +17,18 @@ def listed(rng, n_samples, h, values=7):
     sample, label = np.nonzero(rng.random(truth.shape) < 0.7)
     score = rng.integers(0, values, sample.size) / (values - 1)
     return truth, sample, label, score, rng.random(sample.size) < score
+
+
+def test_calls_of_unknown_pairs_are_no_errors():
+    truth = np.array([[1.0, np.nan, 0.0], [np.nan, 0.0, 1.0]])
+    call = np.array([[1, 1, 1], [1, 0, 0]], dtype=bool)
+    sample, label = np.nonzero(np.ones_like(call))
+    h, score = Hierarchy([], labels=["A", "B", "C"]), np.linspace(1.0, 0.5, 6)
+    measures = evaluate_ranking(sample, label, score, truth, h, call=call.ravel()).decisions
+    # C is called falsely in the first sample and missed in the second; roots cost 1/3 each.
+    assert measures["H-loss"] == 1.0
+    assert measures["hierarchical Hamming loss"] == pytest.approx(1 / 3)
+    assert (measures["precision"], measures["recall"]) == (0.5, 0.5)
 
 
 def test_an_evaluation_with_whole_weights_is_that_of_repeated_samples():
