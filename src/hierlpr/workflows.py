@@ -18,11 +18,12 @@ from typing import Any, NamedTuple
 
 from hierlpr._utils import AnyPath
 from hierlpr._utils.files import check_page_name, refuse_overlap
-from hierlpr.data.tables import draw_samples, sample_limit, split_samples
+from hierlpr.data.clusters import cluster_ids
+from hierlpr.data.tables import Table, draw_samples, sample_limit, split_samples
 from hierlpr.exceptions import DataError, HierlprWarning, UnreachableWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io import ReadReport
-from hierlpr.io.auxiliary_tables import Weights
+from hierlpr.io.auxiliary_tables import Weights, read_clusters
 from hierlpr.io.read_tables import Pair
 from hierlpr.io.table_files import MissingScores
 from hierlpr.lpr.drift import Drift
@@ -117,6 +118,10 @@ def fit_file(
     calibrates = goal is not None or sets is not None
     if calibration is not None and not calibrates:
         raise DataError("Samples for the cutoff are given, but no goal.\nHint: goal={'fdr': 0.1}.")
+    if weights is not None and calibrates and (options.get("table") or {}).get("clusters"):
+        raise DataError(
+            "Cutoffs and sets with clusters do not support weights.\nHint: leave out one of them."
+        )
     if weights is not None and sets is not None:
         raise DataError(
             "Sure and possible labels (sets) are calibrated with unweighted counts of samples.\n"
@@ -132,15 +137,20 @@ def fit_file(
     check_params(model)
     given = {"aliases": loaded.aliases, "missing_scores": missing_scores, **options}
     run = RunOptions(hierarchy=h, **given)
-    parts = _fit_parts(files, run, seed, calibrates=calibrates)
+    cluster_of: dict[str, str] = {}
+    for first in range(0, len(files), 2):
+        cluster_of |= read_clusters(files[first : first + 2], **run.table)
+    parts = _fit_parts(files, run, seed, cluster_of, calibrates=calibrates)
     run.on_progress("fitting", 0, 1)
     weights_file = read_sample_weights(weights, run, max_weight=(goal or {}).get("max_weight"))
     weight = weights_file and weights_file.match(parts.fitted.scores.samples or (), files[0])
-    model.fit(parts.fitted.scores, parts.fitted.truth, sample_weight=weight)
+    ids = _clusters_of(parts.fitted.scores, cluster_of)
+    model.fit(parts.fitted.scores, parts.fitted.truth, sample_weight=weight, clusters=ids)
     n_calibration = parts.calibration.scores.n_samples if parts.calibration else 0
     notes = [note for read in parts.read for note in read.notes]
     if parts.calibration is not None:
-        _calibrate(model, parts.calibration, goal, sets, weights_file, files[-2])
+        ids = _clusters_of(parts.calibration.scores, cluster_of)
+        _calibrate(model, parts.calibration, goal, sets, weights_file, files[-2], ids)
         if n_calibration < FEW_SAMPLES:
             needed = f"about {2 * FEW_SAMPLES} are needed"
             notes.append(f"{n_calibration} calibration samples are too few; {needed}")
@@ -164,7 +174,19 @@ class _FitParts(NamedTuple):
     read: tuple[Samples, ...]
 
 
-def _fit_parts(files: list[str], run: RunOptions, seed: int, *, calibrates: bool) -> _FitParts:
+def _clusters_of(scores: Table, cluster_of: Mapping[str, str]) -> dict[str, str | None] | None:
+    """Return the cluster of each sample, None where it is not known; None without clusters."""
+    return {x: cluster_of.get(x) for x in scores.samples or ()} if cluster_of else None
+
+
+def _fit_parts(
+    files: list[str],
+    run: RunOptions,
+    seed: int,
+    cluster_of: Mapping[str, str],
+    *,
+    calibrates: bool,
+) -> _FitParts:
     """Read scores and truth; split a part for calibration off, or read it from files of its own."""
     read = read_pair(files[0], files[1], run, seed)
     if not calibrates:
@@ -174,7 +196,8 @@ def _fit_parts(files: list[str], run: RunOptions, seed: int, *, calibrates: bool
         drawn = draw_samples(other.n_samples, _calibration_limit(other, run.hierarchy), seed)
         return _FitParts(read.pair, other.pair.rows(drawn), (read, other))
     limit = _calibration_limit(read, run.hierarchy)
-    fitted, calibration = split_samples(read.n_samples, limit, seed, name=files[0])
+    ids = cluster_ids(_clusters_of(read.pair.scores, cluster_of), read.pair.scores)
+    fitted, calibration = split_samples(read.n_samples, limit, seed, cluster=ids, name=files[0])
     return _FitParts(read.pair.rows(fitted), read.pair.rows(calibration), (read,))
 
 
@@ -185,16 +208,17 @@ def _calibrate(
     sets: Mapping[str, Any] | None,
     weights: Weights | None,
     source: str,
+    ids: Mapping[str, str | None] | None,
 ) -> None:
     """Calibrate the cutoff and the sets of a model, as far as they are requested."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnreachableWarning)  # the cutoff says so itself
         if goal is not None:
             weight = weights and weights.match(pair.scores.samples or (), source)
-            model.calibrate(pair.scores, pair.truth, sample_weight=weight, **goal)
+            model.calibrate(pair.scores, pair.truth, sample_weight=weight, clusters=ids, **goal)
             warnings.simplefilter("ignore", HierlprWarning)  # about the same samples
         if sets is not None:
-            model.calibrate_sets(pair.scores, pair.truth, **sets)
+            model.calibrate_sets(pair.scores, pair.truth, clusters=ids, **sets)
 
 
 def _calibration_limit(data: Samples, hierarchy: Hierarchy) -> int:

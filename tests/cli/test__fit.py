@@ -9,6 +9,7 @@ import time
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from shellrun import refused, run, succeeded
 
@@ -201,3 +202,51 @@ def test_other_names_of_labels_are_understood(example, tmp_path):
             "--out", tmp_path / "r.csv", "-q")  # fmt: skip
     assert "label 'old:1' is not in the hierarchy" in refused(*base)
     succeeded(*base, "--hierarchy", tmp_path / "h.obo")
+
+
+def test_clusters_from_a_column_or_a_file(tmp_path):
+    """Three visits of each of 200 patients: from tables to calls, clusters kept whole."""
+    data = simulate.disease(n_samples=200, rng=0)
+    labels = list(data.hierarchy.labels)
+    rows = np.repeat(np.arange(200), 3)
+    noise = 0.01 * np.random.default_rng(1).random((600, len(labels)))
+    frame = pd.DataFrame(data.scores[rows] + noise, columns=labels)
+    truth = pd.DataFrame(data.truth[rows].astype(int), columns=labels)
+    for table in (frame, truth):
+        table.insert(0, "sample", [f"s{i:04d}" for i in range(600)])
+    truth.to_csv(tmp_path / "truth.csv", index=False)
+    write_obo(tmp_path / "h.obo", data.hierarchy)
+    frame.to_csv(tmp_path / "plain.csv", index=False)
+    ids = pd.DataFrame({"sample": frame["sample"], "patient": [f"p{i}" for i in rows]})
+    ids.to_csv(tmp_path / "ids.csv", index=False)
+    frame.insert(1, "patient", ids["patient"])
+    frame.to_csv(tmp_path / "scores.csv", index=False)
+    frame.to_parquet(tmp_path / "scores.parquet", index=False)
+    goal = ("--precision", 0.8, "--confidence", 0.9, "--error", 0.2)
+    texts = []
+    for scores, clusters in (
+        ("scores.csv", "patient"), ("scores.parquet", "patient"),
+        ("plain.csv", tmp_path / "ids.csv"),
+    ):  # fmt: skip
+        out, _ = succeeded(
+            "fit", "--hierarchy", tmp_path / "h.obo", "--scores", tmp_path / scores, "--truth",
+            tmp_path / "truth.csv", *goal, "--clusters", clusters, "--out", tmp_path / "m.hlpr",
+        )  # fmt: skip
+        texts.append(out)
+        assert "198 calibration samples in 66 clusters" in out
+        succeeded(
+            "rank", "--model", tmp_path / "m.hlpr", "--scores", tmp_path / scores, "--clusters",
+            clusters, "--out", tmp_path / "calls.csv",
+        )  # fmt: skip
+    assert texts[0] == texts[1] == texts[2]
+    fit = ("fit", "--hierarchy", tmp_path / "h.obo", "--truth", tmp_path / "truth.csv", *goal,
+           "--out", tmp_path / "m.hlpr")  # fmt: skip
+    message = refused(*fit, "--scores", tmp_path / "plain.csv", "--clusters", "patient")
+    assert "neither a file nor a column" in message
+    frame.loc[3, "patient"] = None
+    frame.to_csv(tmp_path / "scores.csv", index=False)
+    message = refused(*fit, "--scores", tmp_path / "scores.csv", "--clusters", "patient")
+    assert "sample 's0003' has no cluster" in message
+    ids[:300].to_csv(tmp_path / "ids.csv", index=False)
+    message = refused(*fit, "--scores", tmp_path / "plain.csv", "--clusters", tmp_path / "ids.csv")
+    assert "300 of 600 ids are missing, the first of sample 's0300'" in message

@@ -76,6 +76,7 @@ from hierlpr.workflows import FitOutcome
     "B",
     "Upper bound on all weights, known before the truth; --confidence with --weights needs it.",
 )
+@opt.clusters
 @opt.count("--seed", "Seed of the split into fit and calibration samples.", 0, least=0)
 @opt.with_truth
 def fit(

@@ -13,7 +13,7 @@ from hierlpr.cli._shell import Shell
 from hierlpr.io import HierarchyFile, load_hierarchy
 
 F = TypeVar("F", bound=Callable[..., Any])
-TABLES = ("sep", "decimal", "sample_column")  # hierlpr.io.TableOptions
+TABLES = ("sep", "decimal", "sample_column", "clusters")  # hierlpr.io.TableOptions
 OUTPUTS = ("--out", "--report", "--json")
 
 
@@ -95,6 +95,12 @@ missing_truth = choice(
 with_names = flag("--with-names", "Add a column with the names of labels.")
 _weights = "Table (sample, weight): how much each sample counts."
 weights = path("--weights", "W", _weights, required=False)
+clusters = click.option(
+    "--clusters",
+    metavar="COLUMN|FILE",
+    help="What samples belong to (patient, donor, camera): a column of the scores or the truth, or "
+    "a table (sample, cluster). Each cluster counts as one observation.",
+)
 seed = count("--seed", "Seed of the random numbers.", 0, least=0)
 quiet = click.option("-q", "--quiet", is_flag=True, help="Only print warnings and errors.")
 lenient = flag("--lenient", "Skip and count rows with problems and unknown labels.")

@@ -36,6 +36,7 @@ _SCORES = "Scores of new samples, in any format of fit."
     "a guarantee.",
 )
 @opt.scheduler
+@opt.clusters
 @opt.prediction
 def rank(
     model: str, scores: str, out: str, json_out: str | None, quiet: bool, **options: Any
@@ -105,6 +106,7 @@ def _predict(
 @opt.flag("--possible-only", "List only sure and possible labels.")
 @opt.with_names
 @opt.scheduler
+@opt.clusters
 @opt.prediction
 def sets(
     model: str, scores: str, out: str, json_out: str | None, quiet: bool, **options: Any
@@ -154,6 +156,7 @@ def sets(
     "scores differ too much.",
     required=False,
 )
+@opt.clusters
 @opt.prediction
 def check(
     model: str, scores: str, out: str | None, json_out: str | None, quiet: bool, **options: Any

@@ -1,4 +1,4 @@
-"""Read weights of samples and p-values of labels."""
+"""Read weights and clusters of samples, and p-values of labels."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.reading import Place, ReadReport
 from hierlpr.io.sources import as_names, as_numbers, open_source
+from hierlpr.io.table_columns import SAMPLE_NAMES
 from hierlpr.io.table_files import TableOptions
 
 P_NAMES = ("p", "p_value", "pvalue", "p-value", "p.value", "pval")
@@ -64,6 +65,50 @@ def read_weights(
             weights[sample] = weight
     log.check(log.counts["rows"])
     return Weights(weights, log.complete(samples=len(weights)))
+
+
+def read_clusters(tables: Sequence[AnyPath], **options: Unpack[TableOptions]) -> dict[str, str]:
+    """Read the cluster of each sample, as far as the option `clusters` names any.
+
+    It is a column of one of the `tables`, or a file with the columns ``sample`` and ``cluster``, or
+    ``sample`` and one other.
+    """
+    clusters = options.get("clusters")
+    if clusters is None:
+        return {}
+    is_file = os.path.isfile(clusters)
+    for path in (clusters,) if is_file else tables:
+        log = ReadReport(os.fspath(path), "clusters")
+        source = open_source(log, sep=options.get("sep"), decimal=options.get("decimal", "."))
+        names = [name.strip() for name in source.columns]
+        samples = [options.get("sample_column"), *SAMPLE_NAMES]
+        at = next((names.index(x) for x in samples if x in names), 0)
+        others = [i for i in range(len(names)) if i != at]
+        column = names.index("cluster") if "cluster" in names else others[0] if others else at
+        if not is_file and clusters not in names:
+            continue
+        if not is_file:
+            column = names.index(clusters)
+        elif len(others) != 1 and "cluster" not in names:
+            text = f"the columns are {quote_names(names)}, not sample and cluster."
+            raise log.file_error(text, line=source.first_place)
+        found: dict[str, str] = {}
+        for batch, place in source.chunks([at, column]):
+            sample, cluster = (as_names(x, log, "sample").to_pylist() for x in batch.columns)
+            for i, (name, value) in enumerate(zip(sample, cluster, strict=True)):
+                if not (value or "").strip():
+                    log.problem(f"sample {name!r} has no cluster.", line=partial(place, i))
+                elif found.setdefault(name, value) != value:
+                    text = f"sample {name!r} is in two clusters, {found[name]!r} and {value!r}."
+                    log.problem(text, line=partial(place, i))
+            log.check(batch.num_rows)
+        return found
+    raise DataError(
+        f"clusters: {clusters!r} is neither a file nor a column of "
+        f"{quote_names([os.fspath(x) for x in tables])}.\n"
+        "Hint: name the column with the patient, donor or camera of each sample, or a table with "
+        "the columns sample and cluster."
+    )
 
 
 def read_p_values(

@@ -28,9 +28,15 @@ EXPECTED = (
 
 
 def find_columns(
-    source: Source, content: Content, sample_column: str | None = None
+    source: Source,
+    content: Content,
+    sample_column: str | None = None,
+    clusters: str | None = None,
 ) -> dict[str, int]:
-    """Return the columns to read: sample, label and numbers, or ``""`` (the samples) and labels."""
+    """Return the columns to read: sample, label and numbers, or ``""`` (the samples) and labels.
+
+    The column named `clusters` is no label.
+    """
     log, place = source.log, source.first_place
     given = [name.strip() for name in source.columns]
     if sample_column in given:
@@ -65,7 +71,7 @@ def find_columns(
         needed = "sample,label,score" if content == "scores" else "sample,label,score,lpr,call,rank"
         text = f"a column is missing; the columns are {quote_names(given)}."
         raise log.file_error(text, line=place, hint=f"expected the columns {needed}.")
-    return _check_wide_header(given, content, source)
+    return _check_wide_header(given, content, source, clusters)
 
 
 def _check_long_header(
@@ -87,7 +93,9 @@ def _check_long_header(
     return found
 
 
-def _check_wide_header(given: list[str], content: Content, source: Source) -> dict[str, int]:
+def _check_wide_header(
+    given: list[str], content: Content, source: Source, clusters: str | None
+) -> dict[str, int]:
     log, place = source.log, source.first_place
     log.format = f"wide {content}" if source.delimiter else f"wide Parquet {content}"
     if len(given) < 2:
@@ -112,7 +120,7 @@ def _check_wide_header(given: list[str], content: Content, source: Source) -> di
         raise log.file_error(text, line=place, hint=hint, options=("sample_column",))
     if not first:
         log.notes.append(f"{log.path}: the first column has no name and is taken as the samples")
-    labels = {name: i for i, name in enumerate(given) if i != at}
+    labels = {name: i for i, name in enumerate(given) if i != at and name != clusters}
     if "" in labels:
         hint = "is it an index that was saved with the table? Then remove it."
         raise log.file_error("a column of the header has no name.", line=place, hint=hint)

@@ -58,6 +58,9 @@ class TableOptions(TypedDict, total=False):
         The decimal mark.
     sample_column : str
         The column with the samples; it is ignored if the header does not have it.
+    clusters : str
+        What samples belong to (patients, donors, cameras): a column, which is then no label, or a
+        table with the columns ``sample`` and ``cluster``. Each cluster counts as one observation.
     """
 
     aliases: Mapping[str, str] | None
@@ -66,6 +69,7 @@ class TableOptions(TypedDict, total=False):
     sep: str | None
     decimal: str
     sample_column: str | None
+    clusters: str | None
 
 
 class _Numbers(NamedTuple):
@@ -299,7 +303,7 @@ def open_table(
     check_choice(missing, ("error", "allow"), name="missing_scores")
     log = ReadReport(os.fspath(path), lenient=options.get("lenient", False))
     source = open_source(log, sep=options.get("sep"), decimal=options.get("decimal", "."))
-    places = find_columns(source, content, options.get("sample_column"))
+    places = find_columns(source, content, options.get("sample_column"), options.get("clusters"))
     is_wide = "" in places
     aliases = options.get("aliases") or {}
     labels = () if hierarchy is None else hierarchy.labels
