@@ -160,7 +160,7 @@ TREE = Hierarchy.from_parents(
 )
 
 
-def draw(rng, n):
+def draw(rng, n, name="s"):
     """Draw listed confidences of one path per sample, and the part of it that is true."""
     leaf = rng.choice([3, 4, 5], n)
     paths = np.array([[0, 1, 3], [0, 1, 4], [0, 2, 5]])[leaf - 3]
@@ -171,15 +171,15 @@ def draw(rng, n):
         sparse.csr_array((x.ravel(), paths.ravel(), ptr), shape=(n, 6)) for x in (chance, holds)
     )
     truth = sparse.csr_array(truth.toarray())
-    return Table(scores, LABELS, tuple(f"s<{i}>" for i in range(n))), truth
+    return Table(scores, LABELS, tuple(f"{name}<{i}>" for i in range(n))), truth
 
 
 @pytest.fixture(scope="module")
 def named():
     tree = Hierarchy(TREE.edges, labels=LABELS)
     rng = np.random.default_rng(0)
-    model = HierLPR(tree).fit(*draw(rng, 400))
-    model.calibrate_sets(*draw(rng, 300), error=0.1, one_path=True)
+    model = HierLPR(tree).fit(*draw(rng, 400, "fitted"))
+    model.calibrate_sets(*draw(rng, 300, "calibrated"), error=0.1, one_path=True)
     return model, *draw(rng, 500)
 
 
