@@ -125,7 +125,7 @@ def continue_audit(
     waiting = len({*audit.sample[audit.correct >= 0].tolist()}) - audit.n_checked
     if answers is not None and audit.n_checked == before:
         notes.append(f"{answers} has no answer that was not known")
-    if waiting > 0 and audit.listed.n_units == audit.n_samples:
+    if waiting > 0 and not audit.has_clusters:
         notes.append(
             f"{waiting:,} samples were checked after one that was left out; they count as soon as "
             "the samples before them are checked"

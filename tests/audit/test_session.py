@@ -175,7 +175,7 @@ def test_clusters_are_checked_as_a_whole():
     assert audit.n_checked == (0 if len(samples) > 1 else 1)
     audit.record(answers)
     assert audit.n_checked == 1
-    assert "(whole clusters)" in str(audit)
+    assert "checked clusters" in str(audit)
 
 
 @pytest.mark.parametrize("names", [True, False])

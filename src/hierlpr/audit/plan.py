@@ -25,7 +25,7 @@ HOPELESS = -2.0
 # Correlation between two calls of a unit, for planning.
 WITHIN = 0.3
 N_LEVELS, N_DESIGNS = 60, 5
-# The design is chosen on at most so many units.
+# The design, and which calls are tested at all, are chosen on at most so many units.
 N_PLANNING = 20_000
 LEAST_CHANCE = 1e-6
 
@@ -105,20 +105,16 @@ def plan_audit(listed: Listed, promise: Promise, checks: int, rng: np.random.Gen
     uniform and 95 % in proportion to the calls at some level; both with and without the expected
     gains as control variates. The design with the largest product of expected correct calls and
     chance to be certified is used, on average over the chances as they are and with log-odds lower
-    by `PESSIMISM`.
+    by half of `PESSIMISM`.
 
-    Tests go from the pair that passes most surely with those low chances to those with more calls,
-    and end where even higher chances leave no hope. A poor plan costs power, never validity.
+    Tests go from the pair that passes most surely with log-odds lower by all of it to those with
+    more calls, and end where even higher chances leave no hope. A poor plan costs power, never validity.
     """
     listed = listed.take(listed.score >= _levels(listed.score, promise)[-1])
-    units = np.unique(listed.unit)
-    design: tuple[float | None, float] = None, 0.0
-    if units.size > 1:
-        is_used = np.zeros(listed.n_units, dtype=bool)
-        is_used[rng.permutation(units)[:N_PLANNING]] = True
-        design = _Grid(listed.take(is_used[listed.unit]), promise).best_design(checks)
-    level, rho = design
-    grid = _Grid(listed, promise)
+    is_used = np.zeros(listed.n_units, dtype=bool)
+    is_used[rng.permutation(np.unique(listed.unit))[:N_PLANNING]] = True
+    grid = _Grid(listed.take(is_used[listed.unit]), promise)
+    level, rho = grid.best_design(checks)
     tests = grid.tests(grid.probability(level), rho, checks)
     # Units without a call at any of these tests need no check and are not drawn.
     tested = listed.called(tests.level.min(), tests.limit.max())
@@ -248,7 +244,7 @@ class _Grid:
         def value(design: tuple[float | None, float]) -> float:
             level, rho = design
             probability, total = self.probability(level), 0.0
-            for shift in (0.0, -PESSIMISM):
+            for shift in (0.0, -0.5 * PESSIMISM):
                 expected = self.expect(probability, rho, shift, checks)
                 total += float((expected.hits * ndtr(expected.margin)).max())
             return total

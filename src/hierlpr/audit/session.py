@@ -209,12 +209,12 @@ class Audit:
 
     def __str__(self) -> str:
         target, sure = (percent(1.0 - x) for x in self.plan.promise)
-        n_calls, done = self.n_calls, f"After {self.n_checked:,} checked samples"
-        unit = "" if self.listed.n_units == self.n_samples else " (whole clusters)"
+        what = "clusters" if self.has_clusters else "samples"
+        n_calls, done = self.n_calls, f"After {self.n_checked:,} checked {what}"
         if not n_calls:
-            return f"{done}{unit} no calls are certified yet ({target} correct, {sure} confidence)."
+            return f"{done} no calls are certified yet ({target} correct, {sure} confidence)."
         calls = f"{n_calls:,} call{'' if n_calls == 1 else 's'}"
-        return f"{done}{unit}: at least {target} of {calls} are correct ({sure} confidence)."
+        return f"{done}: at least {target} of {calls} are correct ({sure} confidence)."
 
     def __repr__(self) -> str:
         return f"<Audit: {self}>"
@@ -273,9 +273,9 @@ class Audit:
         return entries
 
     @property
-    def n_samples(self) -> int:
-        """Number of samples of the population."""
-        return int(self.listed.n_units if self.samples is None else len(self.samples))
+    def has_clusters(self) -> bool:
+        """Whether whole clusters are drawn."""
+        return not np.array_equal(self.listed.unit, self.sample)
 
     @property
     def fingerprint(self) -> str:
@@ -344,15 +344,15 @@ def start_audit(
     checks, rng = check_count(checks, name="checks"), np.random.default_rng(random_state)
     if is_sparse(score):
         entries = sparse.coo_array(score)
-        sample, label, value = entries.row, entries.col, entries.data
+        is_listed = entries.data >= LEAST_SCORE
+        sample, label, value = (x[is_listed] for x in (*entries.coords, entries.data))
+        sample, label = sample.astype(np.intp), label.astype(np.intp)
     else:
-        sample, label = np.nonzero(np.asarray(score) >= LEAST_SCORE)
-        value = np.asarray(score)[sample, label]
-    is_listed = value >= LEAST_SCORE
-    if not is_listed.any():
+        values = np.asarray(score)
+        sample, label = np.nonzero(values >= LEAST_SCORE)
+        value = values[sample, label]
+    if not value.size:
         raise DataError(f"There is nothing to audit: no block score is {LEAST_SCORE} or more.")
-    sample, label, value = (x[is_listed] for x in (sample, label, value))
-    sample, label = sample.astype(np.intp), label.astype(np.intp)
     order, listed = list_by_unit(value, sample, int(score.shape[0]), clusters)
     plan = plan_audit(listed, promise, checks, rng)
     rows = listed.called(float(plan.tests.level.min()), int(plan.tests.limit.max()))
