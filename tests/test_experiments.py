@@ -246,6 +246,24 @@ def test_certified_groups_and_several_targets(name):
         assert row["rate"] <= ALLOWED, row
 
 
+AUDITED = ("all_tied", "rare_disasters", "log_odds_1_too_high", "eight_samples", "clusters")
+
+
+def test_audits_under_attack():
+    run, expected = study("audit"), committed("audit/violations", ("population", "checks"))
+    assert len({name for name, _ in expected}) > 20
+    assert all(row["within"] == "yes" and int(row["runs"]) >= 300 for row in expected.values())
+    config = config_of("audit")
+    config["violations"] |= {"runs": N_RUNS, "checks": [30]}
+    made = [make for make in run.POPULATIONS if make.__name__ in AUDITED]
+    for row in run.study(config, made):
+        assert row["share"] <= ALLOWED, row
+        whole = expected[row["population"], str(row["checks"])]
+        share = int(whole["certified"]) / int(whole["runs"])
+        error = math.sqrt(max(share * (1 - share), 0.02) / N_RUNS)
+        assert row["certified"] / N_RUNS == pytest.approx(share, abs=4 * error), row
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 @pytest.mark.filterwarnings("ignore:The scores of")  # a false alarm in 0.6 % of many batches

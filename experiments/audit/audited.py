@@ -8,6 +8,9 @@ so that the precision is just below the target, at every level or where a certif
 import numpy as np
 from scipy.special import expit, logit
 
+from hierlpr.audit.bets import count_passed
+from hierlpr.audit.plan import list_by_unit, plan_audit
+
 EDGE = 0.899  # precision of a population that must not be certified at a target of .9
 
 
@@ -187,3 +190,30 @@ POPULATIONS = (
     a_step_below_the_edge, eight_samples, forty_samples, two_samples, clusters,
     clusters_of_unequal_size, one_name_per_sample, an_unknown_group,
 )  # fmt: skip
+
+
+class Audited:
+    """One population with a plan, and what its answers certify."""
+
+    def __init__(self, score, truth, cluster, promise, checks, rng):
+        n_samples = len(score)
+        sample, label = np.nonzero(score > 0.0)
+        order, self.listed = list_by_unit(score[sample, label], sample, n_samples, cluster)
+        self.correct = np.asarray(truth)[sample, label][order]
+        self.n_positives = np.count_nonzero(truth)
+        self.plan = plan_audit(self.listed, promise, checks, rng)
+        self.promise = promise
+
+    def passed(self, n_answers, horizons):
+        """Return how many tests pass after some answers."""
+        tests, listed = self.plan.tests, self.listed
+        is_answered = np.zeros(listed.n_units, dtype=bool)
+        is_answered[self.plan.order[:n_answers]] = True
+        rows = is_answered[listed.unit] & listed.called(tests.level.min(), tests.limit.max())
+        return count_passed(self.plan, listed.take(rows), self.correct[rows], n_answers, horizons)
+
+    def certified(self, test):
+        """Return precision and recall of the calls of a test."""
+        called = self.listed.called(self.plan.tests.level[test], self.plan.tests.limit[test])
+        hits = np.count_nonzero(self.correct[called])
+        return hits / np.count_nonzero(called), hits / max(1, self.n_positives)

@@ -36,7 +36,7 @@ from hierlpr.io.true_names import read_known_names
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-from run import Audited  # noqa: E402
+from audited import Audited  # noqa: E402
 
 DATA = Path(os.environ.get("HIERLPR_DATA", HERE.parents[1] / ".." / "shared" / "data"))
 COLUMNS = ["population", "method", "checks", "runs", "recall", "recall_se", "below"]

@@ -108,7 +108,8 @@ def plan_audit(listed: Listed, promise: Promise, checks: int, rng: np.random.Gen
     by half of `PESSIMISM`.
 
     Tests go from the pair that passes most surely with log-odds lower by all of it to those with
-    more calls, and end where even higher chances leave no hope. A poor plan costs power, never validity.
+    more calls, and end where even higher chances leave no hope. A poor plan costs power, never
+    validity.
     """
     listed = listed.take(listed.score >= _levels(listed.score, promise)[-1])
     is_used = np.zeros(listed.n_units, dtype=bool)
