@@ -25,14 +25,14 @@ def adam(w, slopes, *, rates, decay, first=0.9, second=0.999, tiny=1e-8):
     return w
 
 
-def left_one_out(kernel, y, penalty):
-    """Fit again without each sample and predict it."""
-    n = len(kernel)
+def left_one_out(kernel, y, penalty, cluster=None, used=True):
+    """Fit again to the samples `used` without each sample, or its cluster, and predict it."""
+    cluster = np.arange(len(kernel)) if cluster is None else cluster
     out = np.empty_like(y, dtype=np.float64)
-    for i in range(n):
-        rest = np.arange(n) != i
-        dual = np.linalg.solve(kernel[np.ix_(rest, rest)] + penalty * np.eye(n - 1), y[rest])
-        out[i] = kernel[i, rest] @ dual
+    for i in range(len(kernel)):
+        rest = (cluster != cluster[i]) & used
+        penalized = kernel[np.ix_(rest, rest)] + penalty * np.eye(rest.sum())
+        out[i] = kernel[i, rest] @ np.linalg.solve(penalized, y[rest])
     return out
 
 

@@ -23,7 +23,7 @@ from hierlpr.first_stage.descent import (
     take_block,
     train_network,
 )
-from hierlpr.first_stage.kernel_ridge import _kernel, _solve
+from hierlpr.first_stage.kernel_ridge import KernelRidge, _kernel
 from hierlpr.first_stage.multilabel import (
     LabelColumns,
     blend_weights,
@@ -67,9 +67,10 @@ def members(**options):
     ]
 
 
-def networks_of(x, y, n_networks):
+def networks_of(x, y, n_networks, clusters=None):
     """The ensemble in a first stage of networks alone, and the encoded features."""
-    stage = FirstStage(members=["networks"], n_networks=n_networks).fit(x, y)
+    stage = FirstStage(members=["networks"], n_networks=n_networks)
+    stage.fit(x, y, clusters=clusters)
     return stage.members_["networks"], stage.encoder_.transform(x)
 
 
@@ -143,16 +144,19 @@ def test_stopping_early_is_on_the_same_path():
         np.testing.assert_array_equal(weight, expected)
 
 
-def test_each_sample_is_judged_by_networks_that_have_not_seen_it(monkeypatch):
+@pytest.mark.parametrize("cluster", [None, np.arange(90) // 9])
+def test_each_sample_is_judged_by_networks_that_have_not_seen_it(cluster, monkeypatch):
+    """Nor another sample of its cluster."""
     x, y = data(90)
     monkeypatch.setattr(networks, "FOLDS", 3)
-    ensemble, encoded = networks_of(x, y, 7)
+    ensemble, encoded = networks_of(x, y, 7, clusters=cluster)
     assert len(ensemble.networks_) == 7
     labels = LabelColumns.of(y)
     # Trained again one by one: the folds are the first draws of the last seed.
     seeds = np.random.SeedSequence(0).spawn(8)
     rng = np.random.default_rng(seeds[-1])
-    partitions = [rng.permutation(90) % 3 for _ in range(3)]
+    unit = np.arange(90) if cluster is None else cluster
+    partitions = [(rng.permutation(unit[-1] + 1) % 3)[unit] for _ in range(3)]
     total, count = np.zeros_like(labels.values), np.zeros((90, 1))
     for i in range(7):
         apart = partitions[i // 3] == i % 3
@@ -188,7 +192,7 @@ def test_out_of_bag_shares_tree_by_tree(monkeypatch):
     x, y = data(50)
     stage = FirstStage(members=["forest"], n_trees=8).fit(x, y)
     ours, encoder = stage.members_["forest"], stage.encoder_
-    encoded, forest = encoder.transform(x), ours.forest_
+    encoded, forest = encoder.transform(x), ours.forests_[0]
     in_bag = np.stack([np.bincount(rows, minlength=50) for rows in forest.estimators_samples_])
     leaves = forest.apply(encoded)
     outside = in_bag.T == 0
@@ -201,19 +205,70 @@ def test_out_of_bag_shares_tree_by_tree(monkeypatch):
     np.testing.assert_allclose(ours.proba(new), expected, atol=1e-6)
 
 
+def test_no_tree_with_a_sample_of_the_same_cluster_counts(monkeypatch):
+    monkeypatch.setattr(projection_forest, "PROJECTIONS", 99)
+    x, y = data(40)
+    stage = FirstStage(members=["forest"], n_trees=12).fit(x, y, clusters=PATIENTS)
+    ours, encoded = stage.members_["forest"], stage.encoder_.transform(x)
+    assert [len(forest.estimators_) for forest in ours.forests_] == [3, 3, 2, 2, 2]
+    leaves = np.hstack([forest.apply(encoded) for forest in ours.forests_])
+    fold = (np.random.default_rng(0).permutation(9) % 5)[PATIENTS]  # the first draw of the seed
+    bags = []
+    for number, forest in enumerate(ours.forests_):
+        bags += [np.flatnonzero(fold != number)[rows] for rows in forest.estimators_samples_]
+    in_bag = np.stack([np.bincount(rows, minlength=40) for rows in bags])
+    outside = np.array([[p not in PATIENTS[rows] for rows in bags] for p in PATIENTS])
+    assert outside.sum(axis=1).min() >= 2
+    expected = reference.leaf_shares(leaves, in_bag, y, leaves, outside)
+    np.testing.assert_allclose(ours.outside_, expected, atol=1e-6)
+
+
 # -- kernel ----------------------------------------------------------------------------------
 
 
+PATIENTS = np.random.default_rng(2).integers(0, 9, 40)  # of samples, of 1 to 8 each
+
+
+@pytest.mark.parametrize("cluster", [None, PATIENTS], ids=["samples", "clusters"])
 @pytest.mark.parametrize("power", [1, 2])
-def test_left_one_out_in_closed_form(power):
+def test_left_one_out_in_closed_form(power, cluster, monkeypatch):
+    """Also of samples beyond those in use, if their cluster is left out too."""
     x, y = data(40)
+    if cluster is not None:
+        monkeypatch.setattr(kernel_ridge, "MAX_SAMPLES", 30)
+    monkeypatch.setattr(kernel_ridge, "SHAPES", ((power, 1.0),))
+    monkeypatch.setattr(kernel_ridge, "PENALTIES", (0.3,))
+    labels = replace(LabelColumns.of(y), cluster=cluster)
+    ours = KernelRidge()
+    ours.learn(x, labels)
+    fitted = (x[:, None] == ours.x_).all(axis=2).any(axis=1)  # samples in use
+    assert fitted.sum() == (40 if cluster is None else 30)
+    kernel = _kernel(x, x, power, ours.width_).astype(float)
+    target = y - ours.mean_
+    inside = kernel[np.ix_(fitted, fitted)]
+    np.testing.assert_allclose(inside @ ours.dual_ + 0.3 * ours.dual_, target[fitted], atol=1e-4)
+    expected = reference.left_one_out(kernel, target, 0.3, cluster, fitted)
+    odds = kernel_ridge._log_odds(expected + ours.mean_)
+    np.testing.assert_allclose(ours.outside_, ours.map_.probabilities(odds, ours.prior_), atol=1e-3)
+
+
+def test_the_kernel_is_chosen_by_what_predicts_new_clusters():
+    """Samples of a patient are nearly copies, and would choose a narrow kernel and no penalty."""
+    rng = np.random.default_rng(0)
+    patient = np.repeat(np.arange(30), 4)
+    x = (rng.normal(size=(30, 3))[patient] + 0.1 * rng.normal(size=(120, 3))).astype(np.float32)
+    y = (x[:, :1] + rng.normal(size=(30, 1))[patient] > 0).astype(float)
     target = y - y.mean(axis=0)
-    kernel = _kernel(x, x, power, 3.0)
-    dual, left_out = _solve(kernel.copy(), target, 0.3)
-    np.testing.assert_allclose(
-        left_out, reference.left_one_out(kernel.astype(float), target, 0.3), atol=1e-4
-    )
-    np.testing.assert_allclose(kernel @ dual + 0.3 * dual, target, atol=1e-4)
+    chosen = kernel_ridge._choose(x, target, kernel_ridge.rows_by_cluster(patient))
+    errors = {}
+    median = np.median(kernel_ridge._squared(x, x)[~np.eye(120, dtype=bool)])
+    for power, times in kernel_ridge.SHAPES:
+        kernel = _kernel(x, x, power, times * median).astype(float)
+        for penalty in kernel_ridge.PENALTIES:
+            out = reference.left_one_out(kernel, target, penalty, patient)
+            errors[power, times * median, penalty] = np.square(target - out).sum()
+    assert chosen == pytest.approx(min(errors, key=errors.get))
+    assert chosen != pytest.approx(kernel_ridge._choose(x, target, None))
 
 
 def test_more_samples_than_allowed_are_predicted_by_the_others(monkeypatch):
@@ -373,6 +428,28 @@ def test_members_learn_and_out_of_fold_does_not_know_its_truth(member):
     noise = np.random.default_rng(5).random((300, 3)) < 0.5
     member.fit(x, noise)
     assert abs(member.oof_proba_[noise].mean() - member.oof_proba_[~noise].mean()) < 0.06
+
+
+@pytest.mark.parametrize("member", members(), ids=lambda m: m.members[0])
+def test_out_of_fold_does_not_know_the_truth_of_the_cluster(member):
+    """Nothing can be learned here but who is who, and that is of no use for new patients."""
+    rng = np.random.default_rng(5)
+    patient = rng.integers(0, 60, 300)
+    x = rng.normal(size=(60, 4))[patient] + 0.1 * rng.normal(size=(300, 4))
+    noise = (rng.random((60, 3)) < 0.5)[patient]
+
+    def gap(**options):
+        proba = member.fit(x, noise, **options).oof_proba_
+        return proba[noise].mean() - proba[~noise].mean()
+
+    assert abs(gap(clusters=[f"patient {p}" for p in patient])) < 0.1
+    assert gap() > 0.3
+    alone = member.fit(x, noise, clusters=np.arange(300)).oof_proba_
+    np.testing.assert_array_equal(alone, member.fit(x, noise).oof_proba_)
+    for n_clusters in (2, 3):
+        assert np.isfinite(member.fit(x, noise, clusters=patient % n_clusters).oof_proba_).all()
+    with pytest.raises(DataError, match="all samples belong to one cluster"):
+        member.fit(x, noise, clusters=patient * 0)
 
 
 @pytest.mark.parametrize("member", members(), ids=lambda m: m.members[0])

@@ -26,7 +26,8 @@ class KernelRidge:
     With the kernel matrix :math:`K`, :math:`G = (K + \lambda I)^{-1}` and centred labels :math:`Y`,
     the leave-one-out value of a sample is :math:`Y_i - (GY)_i / G_{ii}`, without a second fit. It
     chooses :math:`p`, :math:`s^2` and :math:`\lambda` by squared error. One logistic map for all
-    labels, of that value and the prevalence, gives the probability.
+    labels, of that value and the prevalence, gives the probability. With clusters, whole clusters
+    :math:`c` are left out: :math:`Y_c - G_{cc}^{-1} (GY)_c`.
     """
 
     def __init__(self, *, random_state: int = 0) -> None:
@@ -41,14 +42,27 @@ class KernelRidge:
         self.mean_ = y[kept].mean(axis=0, dtype=np.float64)
         self.x_ = x[kept]
         few = kept[np.sort(rng.permutation(kept.size)[:TUNING_SAMPLES])]
-        self.power_, self.width_, self.penalty_ = _choose(x[few], y[few] - self.mean_)
-        self.dual_, left_out = _solve(
-            _kernel(self.x_, self.x_, self.power_, self.width_), y[kept] - self.mean_, self.penalty_
+        cluster = labels.cluster
+        self.power_, self.width_, self.penalty_ = _choose(
+            x[few], y[few] - self.mean_, None if cluster is None else rows_by_cluster(cluster[few])
         )
+        target = y[kept] - self.mean_
+        inverse = _inverse(_kernel(self.x_, self.x_, self.power_, self.width_), self.penalty_)
+        self.dual_ = inverse @ target.astype(inverse.dtype)
         fitted = np.empty(y.shape)
-        fitted[kept] = left_out + self.mean_
-        if others.size:
-            fitted[others] = self._values(x[others])
+        if cluster is None:
+            fitted[kept] = target - self.dual_ / np.diag(inverse)[:, None] + self.mean_
+            if others.size:
+                fitted[others] = self._values(x[others])
+        else:
+            n_clusters = int(cluster.max()) + 1
+            parts = (rows_by_cluster(cluster[rows], n_clusters) for rows in (kept, others))
+            for mine, rest in zip(*parts, strict=True):
+                error = np.linalg.solve(inverse[np.ix_(mine, mine)], self.dual_[mine])
+                fitted[kept[mine]] = target[mine] - error + self.mean_
+                if rest.size:  # their cluster is left out too
+                    dual = self.dual_ - inverse[:, mine] @ error
+                    fitted[others[rest]] = self._values(x[others[rest]], dual)
         self.prior_ = labels.prior
         self.map_ = fit_pooled_map(_log_odds(fitted), labels.judged, self.prior_, rng)
         self.outside_ = self._probabilities(fitted)
@@ -65,8 +79,9 @@ class KernelRidge:
         empty = np.zeros((0, self.mean_.size), dtype=np.float32)
         return np.vstack([empty, *parts])
 
-    def _values(self, x: Encoded) -> Float:
-        out: Float = _kernel(x, self.x_, self.power_, self.width_) @ self.dual_ + self.mean_
+    def _values(self, x: Encoded, dual: NDArray[Any] | None = None) -> Float:
+        dual = self.dual_ if dual is None else dual
+        out: Float = _kernel(x, self.x_, self.power_, self.width_) @ dual + self.mean_
         return out
 
     def _probabilities(self, fitted: Float) -> NDArray[np.float32]:
@@ -93,7 +108,15 @@ def _kernel(a: Encoded, b: Encoded, power: int, width: float) -> NDArray[Any]:
     return out
 
 
-def _choose(x: Encoded, y: NDArray[Any]) -> tuple[int, float, float]:
+def rows_by_cluster(cluster: NDArray[np.intp], n_clusters: int = 0) -> list[NDArray[np.intp]]:
+    """Return the rows of each cluster."""
+    count = np.bincount(cluster, minlength=n_clusters)
+    return np.split(np.argsort(cluster, kind="stable"), np.cumsum(count)[:-1])
+
+
+def _choose(
+    x: Encoded, y: NDArray[Any], clusters: list[NDArray[np.intp]] | None
+) -> tuple[int, float, float]:
     """Return power, width and penalty with the smallest leave-one-out squared error."""
     distance = _squared(x, x)
     away = distance[~np.eye(x.shape[0], dtype=bool)]
@@ -105,13 +128,20 @@ def _choose(x: Encoded, y: NDArray[Any]) -> tuple[int, float, float]:
         turned, squares = vectors.T @ y, np.square(vectors)
         for penalty in PENALTIES:
             inverse = 1.0 / (np.maximum(values, 0.0) + penalty)
-            error = (vectors @ (inverse[:, None] * turned)) / (squares @ inverse)[:, None]
+            dual = vectors @ (inverse[:, None] * turned)
+            if clusters is None:
+                error = dual / (squares @ inverse)[:, None]
+            else:
+                error = dual
+                for rows in clusters:
+                    block = (vectors[rows] * inverse) @ vectors[rows].T
+                    error[rows] = np.linalg.solve(block, dual[rows])
             best = min(best, (float(np.square(error).sum()), power, times * median, penalty))
     return best[1], best[2], best[3]
 
 
-def _solve(kernel: NDArray[Any], y: NDArray[Any], penalty: float) -> tuple[NDArray[Any], Float]:
-    """Return the dual weights, and the leave-one-out fitted values."""
+def _inverse(kernel: NDArray[Any], penalty: float) -> NDArray[Any]:
+    """Return the inverse of the kernel matrix with the penalty on its diagonal."""
     # Large matrices in float32: half the memory, and the penalty keeps them well conditioned.
     small = kernel.shape[0] <= 4_000
     matrix: Any = np.asfortranarray(kernel, dtype=np.float64 if small else np.float32)
@@ -125,9 +155,8 @@ def _solve(kernel: NDArray[Any], y: NDArray[Any], penalty: float) -> tuple[NDArr
         raise DataError("The kernel matrix could not be inverted; are features too large?")
     upper = np.triu_indices_from(matrix, 1)
     matrix[upper] = matrix.T[upper]
-    weights = matrix @ y.astype(matrix.dtype)
-    left_out = y - weights / np.diag(matrix)[:, None]
-    return weights.astype(np.float32 if not small else np.float64), left_out.astype(np.float64)
+    out: NDArray[Any] = matrix
+    return out
 
 
 def _log_odds(fitted: Float) -> Float:

@@ -20,13 +20,15 @@ class LabelColumns:
     In deep hierarchies many rare labels are true for the same samples; they are learned once.
     `place[k]` is the column of label `k` in `values`, or -1 if it is constant; such a label gets
     its smoothed share, `prevalence[k]`. Where truth is unknown, `known` is False and `values` has
-    the probability of the label: members learn from it, but are judged by what is known.
+    the probability of the label: members learn from it, but are judged by what is known. With
+    `cluster`, numbers from 0, out of fold means without the other samples of the cluster either.
     """
 
     values: NDArray[np.float32]
     place: NDArray[np.intp]
     prevalence: NDArray[np.float64]
     known: NDArray[np.bool_] | None = None
+    cluster: NDArray[np.intp] | None = None
 
     @classmethod
     def of(cls, held: NDArray[np.bool_], known: NDArray[np.bool_] | None = None) -> LabelColumns:
@@ -57,6 +59,11 @@ class LabelColumns:
         if self.known is None:
             return self.values
         return np.where(self.known, self.values, np.float32(np.nan))
+
+    @property
+    def unit(self) -> NDArray[np.intp]:
+        """Number of what stays in one fold: the cluster of each sample, or the sample itself."""
+        return np.arange(len(self.values)) if self.cluster is None else self.cluster
 
     @property
     def prior(self) -> NDArray[np.float64]:

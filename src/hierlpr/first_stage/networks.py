@@ -23,7 +23,7 @@ PLANS = tuple(
     for dropout, noise in ((0.7, 0.5), (0.5, 0.1))
 )
 CHECKPOINTS = (5, 10, 15, 20, 30, 40, 50, 60, 70, 80, 90, 100)  # hundredths of all epochs
-FOLDS = 5  # at most as many as networks and samples
+FOLDS = 5  # at most as many as networks and as samples or clusters
 N_VALIDATED = 2  # networks whose left-out samples decide when to stop
 # The mean of many networks gains from training longer than is best for one.
 PATIENCE = 0.01
@@ -34,8 +34,9 @@ class NetworkEnsemble:
 
     Each has hidden layers with dropout, noise on its inputs and output biases at the prior
     log-odds, and minimizes the log-loss of all labels by Adam. Each is trained without one fold of
-    the samples, in turn, with a new partition for each round of folds. The first ones decide when
-    to stop, and which of several regularizations to use. `plan_` says how they were trained.
+    the samples (of whole clusters), in turn, with a new partition for each round of folds. The
+    first ones decide when to stop, and which of several regularizations to use. `plan_` says how
+    they were trained.
     """
 
     def __init__(self, n_networks: int, *, n_jobs: int | None, random_state: int) -> None:
@@ -45,11 +46,13 @@ class NetworkEnsemble:
 
     def learn(self, x: Encoded, labels: LabelColumns, on_progress: Progress | None = None) -> None:
         """Train all networks; results do not depend on `n_jobs`."""
-        n_networks, folds = self.n_networks, min(FOLDS, self.n_networks, x.shape[0])
+        unit, n_networks = labels.unit, self.n_networks
+        n_units = int(unit.max()) + 1
+        folds = min(FOLDS, n_networks, n_units)
         seeds = np.random.SeedSequence(self.random_state).spawn(n_networks + 1)
         rng = np.random.default_rng(seeds[-1])
         turns = -(-n_networks // folds)
-        partitions = [rng.permutation(x.shape[0]) % folds for _ in range(turns)]
+        partitions = [(rng.permutation(n_units) % folds)[unit] for _ in range(turns)]
         apart = [partitions[i // folds] == i % folds for i in range(n_networks)]
         y, judged = labels.values, labels.judged
         done = 0

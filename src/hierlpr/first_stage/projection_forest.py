@@ -13,6 +13,7 @@ from hierlpr.first_stage.multilabel import Encoded, LabelColumns, Progress
 
 PROJECTIONS = 16  # columns that the trees are grown on; fewer labels are used themselves
 BATCH = 25  # trees between two reports of progress
+FOLDS = 5  # of clusters
 
 
 class ProjectionForest:
@@ -20,8 +21,9 @@ class ProjectionForest:
 
     With thousands of labels, a split that looks at all of them is expensive, and random projections
     preserve what such a split measures. The probability of a label is its share in the leaves. For
-    a training sample, those of the trees that were grown without it count; a sample that is in
-    every bag has the prevalences.
+    a training sample, those of the trees that were grown without its cluster count; a sample that
+    is in every bag has the prevalences. Hardly any bag lacks all samples of a large cluster, so
+    each tree leaves out one of several folds of clusters altogether.
     """
 
     def __init__(self, n_trees: int, *, n_jobs: int | None, random_state: int) -> None:
@@ -33,7 +35,7 @@ class ProjectionForest:
         """Grow the trees, and keep the shares of the samples in each leaf."""
         y = labels.values
         self.y_ = sparse.csr_array(y)
-        self.forest_: Any = None
+        self.forests_: list[Any] = []
         self.outside_ = np.zeros(y.shape, dtype=np.float32)
         if y.shape[1] == 0:
             return
@@ -41,43 +43,56 @@ class ProjectionForest:
         target = y
         if y.shape[1] > PROJECTIONS:
             target = y @ rng.standard_normal((y.shape[1], PROJECTIONS)).astype(np.float32)
-        self.forest_ = ExtraTreesRegressor(
-            0,
-            min_samples_leaf=3,
-            max_features=1.0,
-            bootstrap=True,
-            warm_start=True,
-            n_jobs=self.n_jobs,
-            random_state=int(rng.integers(2**31)),
-        )
-        for grown in range(BATCH, self.n_trees + BATCH, BATCH):
-            self.forest_.n_estimators = min(grown, self.n_trees)
-            self.forest_.fit(x, target if target.shape[1] > 1 else target.ravel())
-            if on_progress is not None:
-                on_progress(self.forest_.n_estimators, self.n_trees)
-        in_bag = np.stack(
-            [np.bincount(rows, minlength=x.shape[0]) for rows in self.forest_.estimators_samples_]
-        )
+        unit, n_folds, fold = labels.unit, 1, np.full(x.shape[0], -1)
+        n_units = int(unit.max()) + 1
+        if labels.cluster is not None:
+            n_folds = min(FOLDS, self.n_trees, n_units)
+            fold = (rng.permutation(n_units) % n_folds)[unit] if n_folds > 1 else fold
+        bags: list[NDArray[np.intp]] = []
+        for number in range(n_folds):
+            rows = np.flatnonzero(fold != number)
+            n_trees = self.n_trees // n_folds + (number < self.n_trees % n_folds)
+            forest = ExtraTreesRegressor(
+                0,
+                min_samples_leaf=3,
+                max_features=1.0,
+                bootstrap=True,
+                warm_start=True,
+                n_jobs=self.n_jobs,
+                random_state=int(rng.integers(2**31)),
+            )
+            for grown in range(BATCH, n_trees + BATCH, BATCH):
+                forest.n_estimators = min(grown, n_trees)
+                part = target[rows]
+                forest.fit(x[rows], part if part.shape[1] > 1 else part.ravel())
+                if on_progress is not None:
+                    on_progress(len(bags) + forest.n_estimators, self.n_trees)
+            bags += [rows[drawn] for drawn in forest.estimators_samples_]
+            self.forests_.append(forest)
+        in_bag = np.stack([np.bincount(bag, minlength=x.shape[0]) for bag in bags])
         leaves = self._leaves(x)
         self.bag_ = self._shares_of_samples(leaves, in_bag)
-        is_outside = in_bag.T == 0
+        touched = np.stack([np.bincount(unit[bag], minlength=n_units) for bag in bags])
+        is_outside = touched.T[unit] == 0
         self.outside_ = self._shares(leaves, is_outside)
         self.outside_[~is_outside.any(axis=1)] = labels.prior
 
     def proba(self, x: Encoded) -> NDArray[np.float32]:
         """Return the mean share of each label in the leaves of a sample."""
-        if self.forest_ is None:
+        if not self.forests_:
             return np.zeros((x.shape[0], 0), dtype=np.float32)
         leaves = self._leaves(x)
         return self._shares(leaves, np.ones(leaves.shape, dtype=bool))
 
     def _leaves(self, x: Encoded) -> NDArray[np.int64]:
         """Return the leaf of every sample in every tree, numbered through all trees."""
+        trees = [tree for forest in self.forests_ for tree in forest.estimators_]
         if x.shape[0] == 0:
-            return np.zeros((0, len(self.forest_.estimators_)), dtype=np.int64)
-        counts = [tree.tree_.node_count for tree in self.forest_.estimators_]
+            return np.zeros((0, len(trees)), dtype=np.int64)
+        counts = [tree.tree_.node_count for tree in trees]
         self.n_nodes_ = int(sum(counts))
-        return np.asarray(self.forest_.apply(x) + (np.cumsum(counts) - counts), dtype=np.int64)
+        leaves = np.hstack([forest.apply(x) for forest in self.forests_])
+        return np.asarray(leaves + (np.cumsum(counts) - counts), dtype=np.int64)
 
     def _shares_of_samples(
         self, leaves: NDArray[np.int64], in_bag: NDArray[np.int64]

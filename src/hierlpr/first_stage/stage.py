@@ -13,6 +13,9 @@ from sklearn.utils import InputTags, TargetTags
 from sklearn.utils.validation import check_is_fitted
 
 from hierlpr._utils.checks import check_choice, check_count, check_jobs
+from hierlpr.data.clusters import cluster_numbers
+from hierlpr.data.frames import row_names
+from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError
 from hierlpr.first_stage.encoding import FeatureEncoder
 from hierlpr.first_stage.kernel_ridge import KernelRidge
@@ -93,7 +96,9 @@ class FirstStage(BaseEstimator):  # type: ignore[misc]
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, *, on_progress: Progress | None = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, *, clusters: Any = None, on_progress: Progress | None = None
+    ) -> Self:
         """Learn the probabilities of all labels.
 
         Parameters
@@ -104,6 +109,9 @@ class FirstStage(BaseEstimator):  # type: ignore[misc]
         y : matrix of shape (n_samples, n_labels)
             0 or 1; NaN where unknown. Members then learn from the probability that a kernel
             method estimates.
+        clusters : array-like of shape (n_samples,), series or frame of one column, optional
+            One id per sample, such as its patient. Out-of-fold probabilities are then of new
+            clusters: no member has learned from another sample of the same one.
         on_progress : callable, optional
             Called as ``on_progress(done, total)``.
         """
@@ -113,20 +121,24 @@ class FirstStage(BaseEstimator):  # type: ignore[misc]
         if x.shape[0] < 2:
             raise DataError(f"{x.shape[0]} sample: there is nothing to learn from fewer than 2.")
         self._check()
+        samples = Table(np.empty((x.shape[0], 0)), (), *row_names(X, "X"))
+        cluster = cluster_numbers(clusters, samples, name="X")
+        if cluster is not None and cluster.max() == 0:
+            raise DataError("clusters: all samples belong to one cluster; at least 2 are needed.")
         self.encoder_ = encoder
         self.n_features_in_ = encoder.n_features
         if encoder.names is not None:
             self.feature_names_in_ = np.array(encoder.names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        labels = LabelColumns.of(held, known)
+        labels = replace(LabelColumns.of(held, known), cluster=cluster)
         if labels.known is not None:
             kernel = KernelRidge()
             kernel.learn(x, labels)
             # This is one step of EM from the prevalences; three steps were no better.
             labels = labels.filled(kernel.outside_)
         self._learn(x, labels, on_progress)
-        self.labels_ = replace(labels, known=None)
+        self.labels_ = replace(labels, known=None, cluster=None)
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:

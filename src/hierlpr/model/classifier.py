@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self, get_args
 
 import numpy as np
@@ -20,6 +21,7 @@ from hierlpr.cutoff.choose import Unreachable
 from hierlpr.cutoff.decisions import LabelCall
 from hierlpr.cutoff.goal import check_bound, goals_of
 from hierlpr.cutoff.outcome import Cutoff
+from hierlpr.data.clusters import cluster_numbers
 from hierlpr.data.duplicates import SampleKeys, feature_keys, leakage_warnings
 from hierlpr.data.frames import like_given, row_names
 from hierlpr.data.tables import Table, match_weights, truth_table
@@ -36,6 +38,7 @@ from hierlpr.model.persistence import save_classifier
 from hierlpr.ranking.order import Ranking
 
 Float = NDArray[np.float64]
+MIN_CLUSTERS = 3  # two to train on, one for the cutoff
 
 
 class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
@@ -142,7 +145,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, clusters: Any = None) -> Self:
         """Fit the classifiers, the local precision rates and the cutoff.
 
         Parameters
@@ -157,6 +160,10 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         sample_weight : array-like of shape (n_samples,), optional
             As in :meth:`HierLPR.fit`; also passed to classifiers (or last steps of a pipeline) that
             take weights. Others, such as the first stage, are trained unweighted.
+        clusters : array-like of shape (n_samples,), series or frame of one column, optional
+            One id per sample, such as its patient: new samples come from new clusters. All folds,
+            and the split for the cutoff, keep clusters whole, and promises are about a random
+            sample of a new cluster; see :meth:`HierLPR.calibrate`.
         """
         estimator = self._check_params()
         cross_fitting.warn_of_steps_in_front(self)
@@ -170,6 +177,12 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         hierarchy = given or Hierarchy(labels=y.labels)
         options: dict[str, Any] = {"propagate_truth": self.propagate_truth, "name": "X"}
         known = align_truth(y, hierarchy, samples, **options)
+        known = replace(known, cluster=cluster_numbers(clusters, samples, name="X"))
+        if known.n_clusters is not None and known.n_clusters < MIN_CLUSTERS:
+            raise DataError(
+                f"clusters: {known.n_clusters} cluster(s) for {known.shape[0]:,} samples; at least "
+                f"{MIN_CLUSTERS} are needed, to train on some and to choose a cutoff on others."
+            )
         training.refuse_unknown_labels(known, hierarchy)
         own = match_weights(sample_weight, samples, name="X")
         own = checks.check_sample_weight(own, known.shape[0], keep_equal=True)
@@ -177,9 +190,11 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         used, weight = training.weighed(own, known.shape[0])
         rng = np.random.default_rng(self.random_state)
         self.__dict__.pop("model_", None)  # so that no promise outlives an interrupted fit
-        n_apart = max(1, round(self.holdout * used.size)) if goal else 0
-        order = rng.permutation(used.size) if goal else np.arange(used.size)
-        held_out, kept = (used[np.sort(part)] for part in np.split(order, [n_apart]))
+        is_apart = np.zeros(used.size, dtype=bool)
+        if goal:
+            unit, size = _units(known[used])
+            is_apart = cross_fitting.split_off(size, self.holdout, rng)[unit]
+        held_out, kept = used[is_apart], used[~is_apart]
         kept_weight = None if own is None or weight is None else own[kept]
         x_kept, known_kept = take_rows(X, kept), known[kept]
         scores = self._fit_estimators(estimator, x_kept, known_kept, kept_weight, rng)
@@ -307,18 +322,21 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         weight_name = cross_fitting.weight_name(estimator)
         self.weighs_training_ = None if weight is None else weight_name is not None
         if isinstance(estimator, FirstStage):
-            estimator.fit(x, y, on_progress=on_progress)
+            estimator.fit(x, y, clusters=truth.cluster, on_progress=on_progress)
             self.estimators_ = [estimator]
             self.n_features_in_ = estimator.n_features_in_
             return np.asarray(estimator.oof_proba_)
-        if len(y) < self.cv:
-            raise DataError(
-                f"Too few training samples for {self.cv} folds: n_samples = {len(y):,}."
-            )
+        unit, size = _units(truth)
+        if size.size < self.cv:
+            count = f"n_samples = {len(y):,}"
+            if truth.cluster is not None:
+                count += f" in {size.size:,} clusters, and clusters stay whole"
+            raise DataError(f"Too few training samples for {self.cv} folds: {count}.")
         if len(getattr(x, "shape", ())) == 2:  # texts in a list have no number of features
             self.n_features_in_ = int(x.shape[1])
         splitter = KFold(self.cv, shuffle=True, random_state=int(rng.integers(2**31)))
-        folds, n_jobs = list(splitter.split(y)), self.n_jobs
+        in_fold = (np.isin(unit, test) for _, test in splitter.split(size))
+        folds, n_jobs = [(np.flatnonzero(~x), np.flatnonzero(x)) for x in in_fold], self.n_jobs
         scores, self.estimators_ = cross_fitting.train(
             estimator, x, y, folds, weight=weight, n_jobs=n_jobs, on_progress=on_progress
         )
@@ -348,6 +366,15 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
                 + ("\nHint: write () after its name." if isinstance(self.estimator, type) else "")
             )
         return clone(self.estimator)
+
+
+def _units(truth: Truth) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the unit of each sample, its cluster or itself, and the samples of each unit."""
+    n_samples = truth.shape[0]
+    if truth.cluster is None:
+        return np.arange(n_samples), np.ones(n_samples, dtype=np.intp)
+    _, unit, size = np.unique(truth.cluster, return_inverse=True, return_counts=True)
+    return unit.reshape(-1).astype(np.intp), size
 
 
 def _indexable(x: Any) -> Any:
