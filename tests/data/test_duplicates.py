@@ -16,6 +16,7 @@ from hierlpr.data.duplicates import (
     SampleKeys,
     copies_note,
     feature_keys,
+    has_close_neighbours,
     has_near_copies,
     leakage_warnings,
     overlap_note,
@@ -344,3 +345,53 @@ def test_changed_labels_do_not_forget_the_samples_of_the_fit():
     rest = [x.drop(columns=last) for x in (scores, truth)]
     with pytest.warns(HierlprWarning, match=r"300 of 300 calibration samples .* names"):
         fewer.calibrate(*rest, precision=0.8)
+
+
+# -- features that are nearly copies -------------------------------------------------------------
+
+
+def curve(rng, n):
+    angle = 6.0 * rng.random(n)
+    return np.stack([np.sin(k * angle) for k in range(1, 5)], axis=1)
+
+
+def groups(rng, n):
+    centre, width = rng.normal(size=(20, 6)), np.exp(rng.normal(size=(20, 6)))
+    kind = rng.integers(0, 20, n)
+    return 3.0 * centre[kind] + width[kind] * rng.normal(size=(n, 6))
+
+
+POPULATIONS = {
+    "normal": lambda rng, n: rng.normal(size=(n, int(rng.integers(2, 25)))),
+    "heavy tail": lambda rng, n: np.exp(1.5 * rng.normal(size=(n, 5))),
+    "a plane with noise": lambda rng, n: (
+        rng.normal(size=(n, 2)) @ rng.normal(size=(2, 8)) + 0.05 * rng.normal(size=(n, 8))
+    ),
+    "groups": groups,
+    "a curve": curve,
+    "counts": lambda rng, n: rng.poisson(3.0, (n, 6)) / 1.0,
+    "huge": lambda rng, n: 1e300 * rng.normal(size=(n, 4)),
+}
+
+
+@pytest.mark.parametrize("name", POPULATIONS)
+def test_independent_features_are_not_called_copies(name):
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        assert not has_close_neighbours(POPULATIONS[name](rng, int(rng.integers(100, 400))))
+
+
+def between(x, rng):
+    """Points on segments from samples to one of their five nearest."""
+    distance = np.square(x[:, None] - x).sum(axis=2)
+    other = np.argsort(distance, axis=1)[np.arange(len(x)), rng.integers(1, 6, len(x))]
+    return x + rng.random((len(x), 1)) * (x[other] - x)
+
+
+@pytest.mark.parametrize("make", [between, lambda x, rng: x + 0.2 * rng.normal(size=x.shape)])
+def test_copies_made_before_fit_are_found(make):
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=(200, 10))
+        labels = rng.integers(0, 2, (400, 1))  # codes that repeat
+        assert has_close_neighbours(np.column_stack([np.vstack([x, make(x, rng)]), labels]))

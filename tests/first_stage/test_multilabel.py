@@ -9,6 +9,8 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 import reference_first_stage as reference
+from hierlpr.data.clusters import cluster_numbers
+from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError
 from hierlpr.first_stage import FirstStage, kernel_ridge, networks, projection_forest
 from hierlpr.first_stage.descent import (
@@ -155,8 +157,10 @@ def test_each_sample_is_judged_by_networks_that_have_not_seen_it(cluster, monkey
     # Trained again one by one: the folds are the first draws of the last seed.
     seeds = np.random.SeedSequence(0).spawn(8)
     rng = np.random.default_rng(seeds[-1])
-    unit = np.arange(90) if cluster is None else cluster
-    partitions = [(rng.permutation(unit[-1] + 1) % 3)[unit] for _ in range(3)]
+    unit = np.arange(90)
+    if cluster is not None:
+        unit = cluster_numbers(cluster, Table(np.empty((90, 0)), ()))
+    partitions = [(rng.permutation(unit.max() + 1) % 3)[unit] for _ in range(3)]
     total, count = np.zeros_like(labels.values), np.zeros((90, 1))
     for i in range(7):
         apart = partitions[i // 3] == i % 3
@@ -212,7 +216,8 @@ def test_no_tree_with_a_sample_of_the_same_cluster_counts(monkeypatch):
     ours, encoded = stage.members_["forest"], stage.encoder_.transform(x)
     assert [len(forest.estimators_) for forest in ours.forests_] == [3, 3, 2, 2, 2]
     leaves = np.hstack([forest.apply(encoded) for forest in ours.forests_])
-    fold = (np.random.default_rng(0).permutation(9) % 5)[PATIENTS]  # the first draw of the seed
+    unit = cluster_numbers(PATIENTS, Table(np.empty((40, 0)), ()))
+    fold = (np.random.default_rng(0).permutation(9) % 5)[unit]  # the first draw of the seed
     bags = []
     for number, forest in enumerate(ours.forests_):
         bags += [np.flatnonzero(fold != number)[rows] for rows in forest.estimators_samples_]
@@ -448,7 +453,7 @@ def test_out_of_fold_does_not_know_the_truth_of_the_cluster(member):
     np.testing.assert_array_equal(alone, member.fit(x, noise).oof_proba_)
     for n_clusters in (2, 3):
         assert np.isfinite(member.fit(x, noise, clusters=patient % n_clusters).oof_proba_).all()
-    with pytest.raises(DataError, match="all samples belong to one cluster"):
+    with pytest.raises(DataError, match="are of one cluster"):
         member.fit(x, noise, clusters=patient * 0)
 
 

@@ -288,6 +288,107 @@ def test_unknown_truth_with_a_goal_weights_and_a_file(data, tmp_path):
     assert 0.0 < model.score(x, gaps) <= 1.0
 
 
+def test_sets_and_names_are_those_of_the_scores(data):
+    (x, truth), (x_new, truth_new) = data
+    classifier = HierarchicalClassifier(LogisticRegression(), TREE, cv=2, joint=False)
+    with pytest.raises(NotFittedError):
+        classifier.predict_sets(x)
+    classifier.fit(x[:500], truth[:500])
+    assert classifier.calibrate_sets(x[500:], truth[500:], error=0.2, confidence=0.8) is classifier
+    frame = pd.DataFrame(x_new, index=[f"s{i}" for i in range(len(x_new))])
+    sets = classifier.predict_sets(frame)
+    np.testing.assert_array_equal(
+        sets.sure, classifier.model_.predict_sets(classifier.scores(x_new)).sure
+    )
+    assert (sets.sure & ~truth_new).any(axis=1).mean() < 0.25
+    names = classifier.assign(frame)
+    assert names["sample"][3] == "s3"
+    assert names["label"].notna().mean() > 0.1
+
+
+# -- samples that belong together ---------------------------------------------------------------
+
+
+def visits(n_patients, rng):
+    """Features, truth and patients, with 1 to 7 visits of each, who say who the patient is."""
+    rng = np.random.default_rng(rng)
+    patient = np.repeat(np.arange(n_patients), rng.integers(1, 8, n_patients))
+    x, truth = features(n_patients, rng.integers(2**31))
+    return x[patient] + 0.3 * rng.normal(size=(patient.size, 6)), truth[patient], patient
+
+
+@pytest.mark.parametrize("estimator", [LogisticRegression(), FirstStage(members=["kernel"])])
+def test_folds_and_the_cutoff_keep_clusters_whole(estimator):
+    x, truth, patient = visits(150, 0)
+    names = pd.Series([f"pt{p}" for p in patient])
+    classifier = HierarchicalClassifier(estimator, TREE, precision=0.6, joint=False)
+    classifier.fit(x, truth, clusters=names)
+    apart = classifier.held_out_
+    kept = np.setdiff1d(np.arange(len(x)), apart)
+    assert not np.isin(patient[apart], patient[kept]).any()
+    assert apart.size == pytest.approx(len(x) / 3, abs=4)
+    assert classifier.cutoff_.result.n_clusters == np.unique(patient[apart]).size
+    expected = HierLPR(TREE, lpr=classifier.model_.lpr, joint=False)
+    expected.fit(classifier.oof_scores_[kept], truth[kept], clusters=patient[kept])
+    np.testing.assert_array_equal(
+        classifier.model_.lpr_.curves.knot_lpr, expected.lpr_.curves.knot_lpr
+    )
+    again = clone(classifier).fit(x, truth, clusters=pd.DataFrame({"patient": patient}))
+    np.testing.assert_array_equal(again.predict_proba(x), classifier.predict_proba(x))
+    alone = clone(classifier).fit(x, truth, clusters=np.arange(len(x)))
+    np.testing.assert_array_equal(
+        alone.predict_proba(x), clone(classifier).fit(x, truth).predict_proba(x)
+    )
+
+
+def test_out_of_fold_scores_do_not_know_the_truth_of_the_cluster():
+    x, _, patient = visits(150, 1)
+    noise = (np.random.default_rng(0).random((150, 1)) < 0.5)[patient]
+    classifier = HierarchicalClassifier(KNeighborsClassifier(3))
+    assert classifier.fit(x, noise).model_.lpr_.report.auc[0] > 0.7
+    assert classifier.fit(x, noise, clusters=patient).model_.lpr_.report.auc[0] < 0.62
+
+
+def test_clusters_that_are_too_few_or_missing():
+    x, truth, patient = visits(60, 2)
+    classifier = HierarchicalClassifier(LogisticRegression(), TREE, maximize="f1")
+    for clusters, message in (
+        (patient[1:], "clusters has .* ids for"),
+        (np.where(patient == 3, None, patient.astype(object)), "ids are missing"),
+        (patient * 0, "are of one cluster"),
+        (patient % 2, r"2 cluster\(s\) for .* at least 3 are needed"),
+        (patient % 4, "Too few training samples for 5 folds: .* clusters stay whole"),
+    ):
+        with pytest.raises(DataError, match=message):
+            classifier.fit(x, truth, clusters=clusters)
+    assert classifier.fit(x, truth, clusters=patient % 10).cutoff_.result.n_clusters == 3
+
+
+def test_clusters_and_copies_that_nobody_mentioned_are_warned_of():
+    x, truth, patient = visits(100, 3)
+    classifier = HierarchicalClassifier(
+        LogisticRegression(), TREE, precision=0.6, confidence=0.8, joint=False
+    )
+    frame = pd.DataFrame(x, columns=list("abcdef"))
+    visit = [f"pt{p:03}_visit{i}" for i, p in enumerate(patient)]
+    rng = np.random.default_rng(0)
+    first = np.unique(patient, return_index=True)[1]
+    copies, twice = x[first] + 0.05 * rng.normal(size=(100, 6)), np.tile(first, 2)
+    for features_of, rows, sign in (
+        (frame.assign(patient_id=patient), slice(None), "patient_id"),
+        (frame.set_index(pd.Index(patient, name="Donor")), slice(None), "Donor"),
+        (frame.set_index(pd.Index(visit)), slice(None), "such as 'pt"),
+        (np.vstack([x[first], copies]), twice, "nearly equal"),
+    ):
+        with pytest.warns(HierlprWarning, match=f"may belong together: .*{sign}"):
+            classifier.fit(features_of, truth[rows])
+        assert "may belong together" in classifier.cutoff_.caveats
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "Samples may belong together")
+        classifier.fit(frame.assign(patient_id=patient), truth, clusters=patient)
+        classifier.fit(frame.iloc[first].assign(patient_id=patient[first]), truth[first])
+
+
 class RecordingVectorizer(TfidfVectorizer):
     """A vectorizer that remembers every text it was fitted on."""
 

@@ -30,6 +30,8 @@ MIN_ROWS = 20  # distinct rows whose counts have a common factor: 2**-20 by chan
 FAR = 4.0  # standard errors
 RARE = math.log(0.001)  # probability that two sets have the same rows, each equally often
 NEAR, NEAR_LABELS = 0.1, 8  # near-copies: rounded to this part of the spread, on this many labels
+NEIGHBOUR_ROWS, NEIGHBOUR_COLUMNS, NEIGHBOUR_PAIRS = 100, 50, 5e7
+CLOSE, CLOSE_SHARE = 0.01, 0.2  # this chance of so near a neighbour, for more than this share
 Keys = NDArray[np.uint64]
 _KEY_VALUES = 2**15  # hashed at a time, so that intermediate values stay in the cache
 
@@ -238,6 +240,45 @@ def has_near_copies(values: Any) -> bool:
     used = np.flatnonzero(spread > 0.0)[:NEAR_LABELS]
     cells = np.rint((rows[:, used] - rows[:, used].mean(axis=0)) / (NEAR * spread[used]))
     return _is_copied(np.unique(row_keys(cells), return_counts=True)[1])
+
+
+def has_close_neighbours(values: Any) -> bool:
+    r"""Return whether many rows are nearer to another one than independent samples are.
+
+    Copies with noise are, and points between two samples (SMOTE). Only columns of numbers that
+    hardly repeat are compared, the first `NEIGHBOUR_COLUMNS`.
+
+    Notes
+    -----
+    Near a sample of independent ones, the :math:`m`-th powers of the distances to its neighbours
+    are like sums of waiting times, with :math:`m` the dimension: :math:`(d_1 / d_{10})^m` is the
+    least of nine uniform numbers, and :math:`\log (d_{20} / d_{10})` has the mean
+    :math:`\sum_{k=10}^{19} 1 / (k m)`, which gives :math:`m`.
+    """
+    if not isinstance(values, np.ndarray) or values.dtype.kind != "f" or values.ndim != 2:
+        return False
+    rows = values[np.isfinite(values).all(axis=1), :NEIGHBOUR_COLUMNS].astype(np.float64)
+    used = [np.unique(column).size > 0.9 * len(rows) for column in rows.T]
+    if len(rows) < NEIGHBOUR_ROWS:
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):  # huge numbers: nothing is close
+        rows = (rows[:, used] - rows[:, used].mean(axis=0)) / rows[:, used].std(axis=0)
+    rows = rows[:, np.isfinite(rows).all(axis=0)]
+    if rows.shape[1] < 2:
+        return False
+    n_compared = int(np.clip(NEIGHBOUR_PAIRS / len(rows), 2 * NEIGHBOUR_ROWS, 5 * NEIGHBOUR_ROWS))
+    few = np.random.default_rng(0).permutation(len(rows))[:n_compared]
+    square = np.square(rows).sum(axis=1)
+    square = square[few, None] + square - 2.0 * rows[few] @ rows.T
+    square[np.arange(few.size), few] = np.inf
+    square = np.partition(square, (0, 9, 19), axis=1)[:, (0, 9, 19)]
+    first, tenth, last = 0.5 * np.log(np.maximum(square.T, 1e-24))
+    spread = float((last - tenth).mean())
+    if spread <= 0.0:
+        return False
+    dimension = (1.0 / np.arange(10, 20)).sum() / spread
+    chance = 9.0 * np.exp(dimension * (first - tenth))
+    return bool((chance < CLOSE).mean() > CLOSE_SHARE)
 
 
 def leakage_warnings(

@@ -123,8 +123,6 @@ class FirstStage(BaseEstimator):  # type: ignore[misc]
         self._check()
         samples = Table(np.empty((x.shape[0], 0)), (), *row_names(X, "X"))
         cluster = cluster_numbers(clusters, samples, name="X")
-        if cluster is not None and cluster.max() == 0:
-            raise DataError("clusters: all samples belong to one cluster; at least 2 are needed.")
         self.encoder_ = encoder
         self.n_features_in_ = encoder.n_features
         if encoder.names is not None:

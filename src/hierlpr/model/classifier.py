@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Self, get_args
 
 import numpy as np
@@ -21,7 +20,8 @@ from hierlpr.cutoff.choose import Unreachable
 from hierlpr.cutoff.decisions import LabelCall
 from hierlpr.cutoff.goal import check_bound, goals_of
 from hierlpr.cutoff.outcome import Cutoff
-from hierlpr.data.clusters import cluster_numbers
+from hierlpr.cutoff.sets import CallSets
+from hierlpr.data.clusters import cluster_ids
 from hierlpr.data.duplicates import SampleKeys, feature_keys, leakage_warnings
 from hierlpr.data.frames import like_given, row_names
 from hierlpr.data.tables import Table, match_weights, truth_table
@@ -177,7 +177,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         hierarchy = given or Hierarchy(labels=y.labels)
         options: dict[str, Any] = {"propagate_truth": self.propagate_truth, "name": "X"}
         known = align_truth(y, hierarchy, samples, **options)
-        known = replace(known, cluster=cluster_numbers(clusters, samples, name="X"))
+        known = known.in_clusters(cluster_ids(clusters, samples, name="X"))
         if known.n_clusters is not None and known.n_clusters < MIN_CLUSTERS:
             raise DataError(
                 f"clusters: {known.n_clusters} cluster(s) for {known.shape[0]:,} samples; at least "
@@ -224,6 +224,8 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
             keys = feature_keys(X)
             parts = SampleKeys.of(keys[held_out]), SampleKeys.of(keys[kept])
             caveats = leakage_warnings(*parts, what="features")
+            if self.confidence is not None and clusters is None:
+                caveats += cross_fitting.cluster_caveats(X, samples, known)
             for note in caveats:
                 warn(note)
             self.model_.cutoff_ = self.model_.cutoff_.with_caveats(caveats)
@@ -268,6 +270,22 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
     def call_lists(self, X: Any) -> list[tuple[LabelCall, ...]]:
         """Return the calls of each sample as a list, best first."""
         return self._fitted.call_lists(self.score_table(X))
+
+    def calibrate_sets(self, X: Any, y: Any, **options: Any) -> Self:
+        """Choose which labels are sure and possible, on samples that were not used in `fit`.
+
+        The options are those of :meth:`HierLPR.calibrate_sets`.
+        """
+        self._fitted.calibrate_sets(self.score_table(X), y, **options)
+        return self
+
+    def predict_sets(self, X: Any) -> CallSets:
+        """Return the sure and possible labels of each sample; see `calibrate_sets`."""
+        return self._fitted.predict_sets(self.score_table(X))
+
+    def assign(self, X: Any) -> Any:
+        """Name every sample by the deepest trusted label; see :meth:`HierLPR.assign`."""
+        return self._fitted.assign(self.score_table(X))
 
     def explain(self, X: Any, sample: int | str = 0) -> Explanation:
         """Explain why each label of one sample is called or not; see :meth:`HierLPR.explain`."""

@@ -16,6 +16,12 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import threadpool_limits
 
+from hierlpr._utils.checks import quote_names
+from hierlpr.data.clusters import cluster_columns, cluster_note
+from hierlpr.data.duplicates import has_close_neighbours
+from hierlpr.data.frames import as_frame
+from hierlpr.data.tables import Table
+from hierlpr.data.truth import Truth
 from hierlpr.exceptions import HierlprError, warn
 
 MIN_SUPPORT = 3  # positives and negatives of a label that gets a classifier
@@ -56,6 +62,31 @@ def split_off(size: NDArray[np.intp], share: float, rng: np.random.Generator) ->
     is_apart = np.zeros(size.size, dtype=bool)
     is_apart[order[:n_apart]] = True
     return is_apart
+
+
+def cluster_caveats(x: Any, samples: Table, truth: Truth) -> list[str]:
+    """Return a warning if samples seem to belong together; nothing if not."""
+    frame, signs = as_frame(x, "X"), []
+    columns = [] if frame is None else list(frame.columns)
+    repeated = [c for c in cluster_columns(columns) if frame[c].n_unique() < len(frame)]
+    for level in getattr(getattr(x, "index", None), "names", ()):  # of a pandas index
+        if cluster_columns([level]) and x.index.get_level_values(level).has_duplicates:
+            repeated.append(str(level))
+    if repeated:
+        signs.append(f"values of {quote_names(repeated)} occur more than once")
+    if note := cluster_note(samples.samples, truth.positive):
+        signs.append(note)
+    if frame is not None:
+        x = frame.select([c for c in columns if frame[c].dtype.is_float()]).to_numpy()
+    if has_close_neighbours(x):
+        signs.append("many rows of X nearly equal another one")
+    if not signs:
+        return []
+    return [
+        f"Samples may belong together: {'; '.join(signs)}. If so, no promise holds.\n"
+        "Hint: of patients or cameras, fit(..., clusters=ids) with one id per sample; copies "
+        "(SMOTE, augmentation) must be made inside the estimator."
+    ]
 
 
 def train(
