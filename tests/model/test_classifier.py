@@ -320,20 +320,20 @@ def visits(n_patients, rng):
 @pytest.mark.parametrize("estimator", [LogisticRegression(), FirstStage(members=["kernel"])])
 def test_folds_and_the_cutoff_keep_clusters_whole(estimator):
     x, truth, patient = visits(150, 0)
-    names = pd.Series([f"pt{p}" for p in patient])
+    names = np.array([f"pt{p}" for p in patient])
     classifier = HierarchicalClassifier(estimator, TREE, precision=0.6, joint=False)
-    classifier.fit(x, truth, clusters=names)
+    classifier.fit(x, truth, clusters=pd.Series(names))
     apart = classifier.held_out_
     kept = np.setdiff1d(np.arange(len(x)), apart)
     assert not np.isin(patient[apart], patient[kept]).any()
     assert apart.size == pytest.approx(len(x) / 3, abs=4)
     assert classifier.cutoff_.result.n_clusters == np.unique(patient[apart]).size
     expected = HierLPR(TREE, lpr=classifier.model_.lpr, joint=False)
-    expected.fit(classifier.oof_scores_[kept], truth[kept], clusters=patient[kept])
+    expected.fit(classifier.oof_scores_[kept], truth[kept], clusters=names[kept])
     np.testing.assert_array_equal(
         classifier.model_.lpr_.curves.knot_lpr, expected.lpr_.curves.knot_lpr
     )
-    again = clone(classifier).fit(x, truth, clusters=pd.DataFrame({"patient": patient}))
+    again = clone(classifier).fit(x, truth, clusters=pd.DataFrame({"patient": names}))
     np.testing.assert_array_equal(again.predict_proba(x), classifier.predict_proba(x))
     alone = clone(classifier).fit(x, truth, clusters=np.arange(len(x)))
     np.testing.assert_array_equal(
