@@ -22,15 +22,20 @@ def test_names_are_numbered_in_order_of_appearance(monkeypatch, n_hashes, longes
         drawn = [f"näme{i}" for i in rng.integers(0, 200, size)]
         found = numbers.numbers(pa.array(drawn, pa.string()))
         assert found.tolist() == [expected.setdefault(x, len(expected)) for x in drawn]
-    assert numbers.names().to_pylist() == list(expected)
     assert len(numbers) == len(expected)
+    assert numbers.release().to_pylist() == list(expected)
 
 
-def test_names_are_appended():
-    names, parts = NameList(), [pa.array(["a", "bcd", "é"]), pa.array(["", "xyz"])]
+@pytest.mark.parametrize("longest", [2**31 - 1, 6])
+def test_names_are_appended(monkeypatch, longest):
+    monkeypatch.setattr(names, "_LONGEST_TEXT", longest)
+    collected, parts = NameList(), [pa.array(["a", "bcd", "é"]), pa.array(["", "xyz"])]
     for part in (parts[0].slice(1), parts[1], parts[1].slice(0, 1), parts[0].slice(0, 0)):
-        names.append(part)
-    assert names.array().to_pylist() == ["bcd", "é", "", "xyz", ""]
+        collected.append(part)
+    whole = collected.array()
+    whole.validate(full=True)
+    assert whole.to_pylist() == ["bcd", "é", "", "xyz", ""]
+    assert pa.types.is_large_string(whole.type) == (longest == 6)
 
 
 def test_long_text_gets_long_offsets(monkeypatch):

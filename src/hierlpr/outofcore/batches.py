@@ -145,27 +145,26 @@ class ScoreBatches:
             self.n_samples, self.names, self.report = len(names), names, read.report
             yield read.table, names
             return
-        done, names_read = 0, NameList()
+        done = 0
         with closing(self._wide() if file.layout == "wide" else self._long()) as batches:
             for table, names in batches:
                 self.n_samples += len(names)
-                if self._keep_names:
-                    names_read.append(names)
                 yield table, names
                 done += table.values.size
                 options.on_progress("reading scores", done, max(done, self.n_scores))
         if not self.n_samples:
             raise file.no_rows_error()
-        self.names = names_read.array()
         self.report = file.log.complete(samples=self.n_samples, labels=len(file.labels))
 
     def _wide(self) -> Generator[tuple[Table, pa.Array]]:
         """Read a wide table, some rows at a time."""
-        file, options = self._file, self._options
+        file, options, names = self._file, self._options, NameList()
         for batch in file.batches(max(1, options.batch_instances // len(file.labels))):
             if self._keep_names:
                 options.require_memory(file.name_bytes, "the names of all samples")
+                names.append(batch.column(0))
             yield Table(batch_matrix(batch), file.labels), batch.column(0)
+        self.names = names.array()
 
     def _long(self) -> Generator[tuple[Table, pa.Array]]:
         """Sort a long table by sample, in order of first appearance, and cut it into batches."""
@@ -176,7 +175,7 @@ class ScoreBatches:
 
         def entries() -> Iterator[pa.RecordBatch]:
             nonlocal n_rows
-            for batch in file.batches():
+            for batch in file.batches(options.batch_instances):
                 sample = numbers.numbers(batch.column("sample"))
                 options.require_memory(numbers.n_bytes, f"the names of {len(numbers):,} samples")
                 label = batch.column("label").to_numpy()
@@ -188,10 +187,11 @@ class ScoreBatches:
                 options.on_progress("sorting scores", n_rows, max(n_rows, self.n_scores))
 
         by = "sample, label, value DESC"
-        with closing(sorted_rows(entries(), schema, by, options)) as ordered:
-            first, names = 0, pa.array([], pa.string())
+        ordered = sorted_rows(entries(), schema, by, options, lambda: numbers.n_bytes)
+        with closing(ordered):
+            first, names = 0, self.names
             for batch in whole_samples(ordered, options.batch_instances):
-                names = names if first else numbers.names()
+                self.names = names = names if first else numbers.release()
                 sample, label, value = _without_repeated(batch, names, file)
                 n_rows -= batch["sample"].size - sample.size
                 is_complete = n_rows == len(names) * len(file.labels)

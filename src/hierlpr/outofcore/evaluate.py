@@ -170,14 +170,16 @@ class _Streamed:
     def outcome(self) -> EvaluateOutcome:
         """Read the ranking once, sorted by sample, and measure it."""
         by = "sample, key, row"
-        with closing(sorted_rows(self._rows(), _ROW_SCHEMA, by, self._options)) as rows:
+        options, numbers = self._options, self._numbers
+        ordered = sorted_rows(self._rows(), _ROW_SCHEMA, by, options, lambda: numbers.n_bytes)
+        with closing(ordered) as rows:
             return self._outcome(whole_samples(rows, self._options.batch_instances))
 
     def _outcome(self, batches: Iterator[dict[str, NDArray[Any]]]) -> EvaluateOutcome:
         first = next(batches, None)
         if first is None:
             raise self._file.no_rows_error()
-        self._samples = tuple(self._numbers.names().to_pylist())
+        self._samples = tuple(self._numbers.release().to_pylist())
         matched = _match(self._samples, self._labelled, self._options, self._path)
         truth = matched.truth
         source = f"{self._labelled.report.path} and {self._path}"

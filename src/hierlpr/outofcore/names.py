@@ -26,23 +26,29 @@ def joined_names(parts: list[Any]) -> pa.Array:
 
 
 class NameList:
-    """Names in one buffer that grows in place; a name takes its text and 8 bytes."""
+    """Names in buffers that grow in place; a name takes its text and 4 bytes (8 from 2 GB on)."""
 
     def __init__(self) -> None:
-        self._text, self._ends = bytearray(), bytearray(8)
+        self._text, self._ends, self._is_long = bytearray(), bytearray(4), False
 
     def append(self, names: pa.Array) -> None:
         """Add an array of names."""
         names = names.cast(pa.large_string())
         _, offsets, text = names.buffers()
         ends = np.frombuffer(offsets, np.int64)[names.offset :][: len(names) + 1]
-        self._ends += (ends[1:] - ends[0] + len(self._text)).tobytes()
+        n_before = len(self._text)
         self._text += memoryview(text or b"")[ends[0] : ends[-1]]
+        if len(self._text) > _LONGEST_TEXT and not self._is_long:
+            self._ends = bytearray(np.frombuffer(self._ends, np.int32).astype(np.int64))
+            self._is_long = True
+        ends = ends[1:] - ends[0] + n_before
+        self._ends += ends.astype(np.int64 if self._is_long else np.int32).tobytes()
 
     def array(self) -> pa.Array:
         """Return all names; nothing can be appended as long as they are used."""
+        kind, size = (pa.large_string(), 8) if self._is_long else (pa.string(), 4)
         buffers = [None, pa.py_buffer(self._ends), pa.py_buffer(self._text)]
-        return pa.Array.from_buffers(pa.large_string(), len(self._ends) // 8 - 1, buffers)
+        return pa.Array.from_buffers(kind, len(self._ends) // size - 1, buffers)
 
 
 class _Run(NamedTuple):
@@ -72,9 +78,11 @@ class NameNumbers:
         """Memory that the names and their hashes take."""
         return sum(run.names.nbytes + 12 * len(run.names) for run in self._runs)
 
-    def names(self) -> pa.Array:
-        """Return all names by number."""
-        return joined_names([run.names for run in self._runs])
+    def release(self) -> pa.Array:
+        """Return all names by number, and forget them and their hashes."""
+        parts = [run.names for run in self._runs]
+        self._runs.clear()
+        return joined_names(parts)
 
     def numbers(self, column: pa.Array) -> NDArray[np.int64]:
         """Return the number of each name of a column; new names get the next numbers."""

@@ -100,8 +100,10 @@ class PredictionJob:
         if second is None:
             yield from (first.slice(i, CHUNK_ROWS) for i in range(0, len(first), CHUNK_ROWS))
             return
-        rows = sorted_rows(chain((first, second), results), first.schema, by, self.options)
-        del first, second
+        unsorted = chain((first, second), results)
+        names_size = lambda: source.names.nbytes  # noqa: E731
+        rows = sorted_rows(unsorted, first.schema, by, self.options, names_size)
+        del first, second, unsorted
         with closing(rows):
             yield from rows
 

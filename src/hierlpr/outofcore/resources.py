@@ -45,6 +45,7 @@ EVALUATE_BYTES = 100
 NAME_BYTES = 160
 GROWTH = 4  # instances per score of a long table: its ancestors get a score too
 SORT_SHARE = 0.5  # of the working memory, that DuckDB may use
+SORT_UNIT = 1 << 24  # it sorts n bytes within sqrt(n * SORT_UNIT), measured, with a margin
 NAMES_SHARE = 0.6  # of the working memory, that names of samples may take
 MOST_UNPACKED = 1 << 34  # more is not counted
 
@@ -212,12 +213,16 @@ def _load_duckdb() -> Any:
 
 
 def sorted_rows(
-    batches: Iterable[pa.RecordBatch], schema: pa.Schema, by: str, options: ExecutionOptions
+    batches: Iterable[pa.RecordBatch],
+    schema: pa.Schema,
+    by: str,
+    options: ExecutionOptions,
+    names_size: Callable[[], int] = lambda: 0,
 ) -> Generator[pa.RecordBatch]:
     """Yield the rows of all batches, sorted by the columns `by`.
 
     The rows wait in a temporary Arrow file; all batches are consumed before the first row is
-    returned.
+    returned. `names_size` returns how many bytes names take by then.
     """
     with work_folder(options) as folder:
         _load_duckdb()  # takes a while, during which other threads still process batches
@@ -225,7 +230,10 @@ def sorted_rows(
         with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
             for batch in batches:
                 writer.write_table(pa.Table.from_batches([batch]), max_chunksize=CHUNK_ROWS)
-        memory = int(SORT_SHARE * int(options.memory))
+        pa.default_memory_pool().release_unused()
+        # Names leave less for the sort, but never less than it needs.
+        most, least = int(options.memory), math.sqrt(SORT_UNIT * file.stat().st_size)
+        memory = int(min(SORT_SHARE * most, max(least, SORT_SHARE * (most - names_size()))))
         with pa.OSFile(str(file), "rb") as source, duckdb_connection(folder, memory) as connection:
             stored = pa.ipc.open_file(source)
             rows = (stored.get_batch(i) for i in range(stored.num_record_batches))
