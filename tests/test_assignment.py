@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner
 
 from cases import deepest_labels
-from hierlpr import HierLPR, load_model
+from hierlpr import Hierarchy, HierLPR, load_model
 from hierlpr.assignment import assign_names, learn_names
 from hierlpr.cli import main
-from hierlpr.exceptions import DataError, FileError, HierlprError
+from hierlpr.exceptions import DataError, FileError, HierlprError, UnreachableWarning
 from hierlpr.io.predictions import read_predictions
 
 N = 600
@@ -105,16 +105,119 @@ def test_new_samples_get_names_paths_ranks_and_chances(learned, tmp_path):
     assert [x or "" for x in frame["rank"]] == table["rank"].tolist()
 
 
-def test_unknown_names_are_counted_and_named_above(learned, tmp_path):
+def test_new_names_are_named_by_the_curve_of_their_rank(learned, tmp_path):
     folder, _ = learned
     file = tmp_path / "x.sintax"
-    file.write_text("u1\td:Life(1.0),g:Unheard(1.0)\t+\nu2\td:Nowhere(1.0)\t+\nu3\t\t\n")
+    paths = ["d:Life(1.0),g:Unheard(1.0),s:Of(1.0)", "d:Life(1.0),g:Unheard(0.99),s:Of(0.3)"]
+    paths += ["d:Life(1.0),g:G1(1.0),s:Also(1.0)", "d:Life(1.0),g:G1(1.0),s:G1_s1(1.0)", ""]
+    file.write_text("".join(f"u{i}\t{path}\t+\n" for i, path in enumerate(paths)))
     out = tmp_path / "x.csv"
     done = assign_names(folder / "model.hlpr", file, out)
     table = pd.read_csv(out, keep_default_na=False)
-    assert table["name"].tolist()[1:] == ["", ""]
-    assert table["name"][0] in ("Life", "")
-    assert done.notes[-1].startswith("2 of 3 samples have a predicted name")
+    assert table["path"].tolist()[:3] == [
+        "d:Life,g:Unheard,s:Of",
+        "d:Life,g:Unheard",
+        "d:Life,g:G1,s:Also",
+    ]
+    assert table["rank"].tolist() == ["species", "genus", "species", "species", ""]
+    assert done.notes[-1].startswith("3 of 5 samples have a predicted name that the model has not")
+    # The names of other samples change nothing.
+    file.write_text(f"u0\t{paths[0]}\t+\n")
+    assign_names(folder / "model.hlpr", file, tmp_path / "y.csv")
+    alone = pd.read_csv(tmp_path / "y.csv", keep_default_na=False)
+    assert alone.iloc[0].equals(table.iloc[0])
+    like = tmp_path / "like.sintax"
+    assign_names(folder / "model.hlpr", file, like, like_input=True)
+    assert "s:Of" in like.read_text()
+
+
+def many_names(folder, seed, n, name="a"):
+    """Write predictions of which most species, and some genera, occur once."""
+    rng = np.random.default_rng(seed)
+    genus = (rng.pareto(0.7, n) * 8).astype(int) % 5_000
+    species = rng.integers(0, 10**6, n)
+    chance = np.cumprod(rng.choice([0.5, 0.8, 0.95, 1.0], (n, 3)), axis=1)
+    n_right = (rng.random((n, 1)) < chance**1.5).sum(axis=1)
+    lines, rows = [], ["sample\ttaxon\n"]
+    for i, (g, s, c, right) in enumerate(zip(genus, species, chance, n_right, strict=True)):
+        path = ["Life", f"G{g}", f"G{g}_{s}"]
+        scored = ",".join(f"{r}:{x}({y:.3f})" for r, x, y in zip("dgs", path, c, strict=True))
+        lines.append(f"{name}{i}\t{scored}\t+\n")
+        rows.append(f"{name}{i}\t{';'.join(path[:right]) or 'No;Nor'}\n")
+    files = Path(folder, f"{name}.sintax"), Path(folder, f"{name}.tsv")
+    for file, texts in zip(files, (lines, rows), strict=True):
+        file.write_text("".join(texts))
+    return *files, n_right
+
+
+@pytest.mark.parametrize("goal", [{"error": 0.2}, {"precision": 0.8, "confidence": 0.9}])
+def test_the_printed_table_is_that_of_new_samples_with_new_names(goal, tmp_path):
+    shares = []
+    for seed in range(4):
+        file, known, _ = many_names(tmp_path, seed, 600)
+        done = learn_names(file, known, tmp_path / "m", seed=seed, **goal)
+        file, _, n_right = many_names(tmp_path, seed + 100, 2000, "n")
+        assign_names(tmp_path / "m", file, tmp_path / "n.csv")
+        table = pd.read_csv(tmp_path / "n.csv", keep_default_na=False)
+        depth = table["path"].str.count(",") + (table["path"] != "")
+        wrong = (depth > n_right).mean()
+        rank = {row.rank: row for row in done.ranks}
+        shares.append([rank["species"].named, (depth == 3).mean(), done.wrong, wrong])
+    printed, named, printed_wrong, wrong = np.mean(shares, axis=0)
+    assert named > 0.2
+    assert printed == pytest.approx(named, abs=0.06)
+    assert printed_wrong == pytest.approx(wrong, abs=0.04)
+    if "error" in goal:
+        assert 0.15 < wrong < 0.2 + 3 * np.sqrt(0.16 / 800)
+
+
+def test_ranks_and_prefixes_of_a_given_hierarchy_follow_from_the_depth(tmp_path):
+    file, known, _ = sintax(tmp_path, 3, 900)
+    found = read_predictions(file).hierarchy
+    more = Hierarchy([*found.edges, ("Life", "Life;Gn"), ("Life;Gn", "Life;Gn;Gn_s")])
+    goal = {"precision": 0.6, "confidence": 0.9, "hierarchy": more}
+    done = learn_names(file, known, tmp_path / "m", **goal)
+    assert [row.rank for row in done.ranks] == ["domain", "genus", "species"]
+    assert set(done.model.cutoff_.groups) == {"domain", "genus", "species"}
+    new = tmp_path / "new.sintax"
+    new.write_text("x\td:Life(1.0),g:Gn(1.0),s:Gn_s(1.0)\ny\td:Life(1.0),g:Gm(1.0)\n")
+    assign_names(tmp_path / "m", new, tmp_path / "o.csv")
+    table = pd.read_csv(tmp_path / "o.csv")
+    assert table["rank"].tolist() == ["species", "domain"]  # the hierarchy is complete
+    assert table["path"].tolist() == ["d:Life,g:Gn,s:Gn_s", "d:Life"]
+
+
+def test_few_samples_are_not_used_to_show_anything(tmp_path):
+    for n, labelled in [(45, 60), (24, 27)]:
+        file, known, _ = sintax(tmp_path, 4, n)
+        done = learn_names(file, known, error=0.1)
+        assert (done.ranks, done.wrong, done.usual_wrong) == ((), None, None)
+        assert f"About {labelled} labelled samples are needed" in done.more
+    out = run("--predictions", file, "--truth", known, "--out", tmp_path / "m")
+    assert "%" not in out.stdout.replace("10 %", "")
+    file, known, _ = sintax(tmp_path, 4, 75)
+    done = learn_names(file, known, error=0.1)
+    assert done.ranks
+    assert "do not show whether more" in done.more
+    file, known, _ = sintax(tmp_path, 4, 1500)
+    assert "hardly" in learn_names(file, known, error=0.1).more
+
+
+def test_names_that_cannot_be_trusted_are_said_in_python():
+    rng = np.random.default_rng(0)
+    truth = rng.random((200, 1)) < 0.5
+    truth = np.hstack([truth, truth & (rng.random((200, 1)) < 0.5)])
+    scores = truth + rng.normal(size=truth.shape)
+    model = HierLPR({"a": None, "b": "a"}).fit(scores[:100], truth[:100])
+    model.calibrate_sets(scores[100:105], truth[100:105], error=0.1, one_path=True)
+    for use in (model.assign, model.deepest):
+        with pytest.warns(UnreachableWarning, match=r"had 5 samples.* needs at least 9"):
+            use(scores[:3])
+    model.sets_ = None
+    with pytest.warns(UnreachableWarning):
+        model.calibrate(scores[100:], truth[100:], precision=0.9999, confidence=0.9)
+    with pytest.warns(UnreachableWarning, match="No sample gets a name"):
+        assert model.assign(scores[:3])["label"].isna().all()
 
 
 def test_a_model_without_calibration_names_nothing():
@@ -240,8 +343,11 @@ def test_certified_precision_at_every_rank(tmp_path):
         assert row.correct is None or row.correct > 0.75
     strict = learn_names(file, known, precision=0.999, confidence=0.9)
     assert strict.promise.startswith("No rank can be certified")
+    assert strict.ranks == ()
+    assert strict.more.startswith("About 6,906 labelled samples are needed for this precision")
+    strict = learn_names(file, known, precision=0.99, confidence=0.9)
     assert strict.wrong == 0
-    assert strict.more.startswith("No rank is certified on half of the held-out")
+    assert strict.more.startswith("No rank is certified on nine tenths of the held-out")
 
 
 def test_ranks_with_terminal_escapes_are_printed_as_text(tmp_path):

@@ -21,22 +21,26 @@ from scipy import sparse
 
 from hierlpr._utils import AnyPath
 from hierlpr._utils.files import check_page_name, refuse_overlap
+from hierlpr.cutoff.sets import least_samples
 from hierlpr.data.tables import Table, split_samples
-from hierlpr.exceptions import DataError, FileError, UnreachableWarning
+from hierlpr.exceptions import DataError, FileError, Note, UnreachableWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.lineages import Float, Index, Predictions, written_paths
 from hierlpr.io.predictions import (
-    match_labels,
     read_predictions,
     write_like_input,
 )
 from hierlpr.io.table_output import output_ending, write_table
 from hierlpr.io.true_names import read_known_names
 from hierlpr.model import HierLPR, load_model, prediction
+from hierlpr.model.new_names import OTHER_RANK, extend, match_names
 from hierlpr.report import names
 
 BATCH = 1 << 17  # samples named at a time
 MOST_REPORTED = 20_000  # samples of a report on new predictions
+N_PARTS = 10  # of the held-out samples; each is named after calibrating on the others
+LEAST_SHOWN = 20  # held-out samples for shares of them
+FLAT, SURE_GAIN = 0.1, 0.02  # correct ranks per sample
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,8 +48,9 @@ class LearnOutcome:
     """A model that names samples, and how it did on samples that it had not seen.
 
     `wrong` is the share of held-out samples with a wrong name, `usual_wrong` that with the
-    threshold `usual`. Both, and `ranks`, come from cross-calibration: each half of the held-out
-    samples is named after calibrating on the other. The model itself is calibrated on both.
+    threshold `usual`. Both, and `ranks`, come from cross-calibration: each tenth of the held-out
+    samples is named after calibrating on the others. The model itself is calibrated on all. If the
+    held-out samples are too few to show anything, both are None, and `ranks` is empty.
     """
 
     model: HierLPR
@@ -54,9 +59,9 @@ class LearnOutcome:
     n_held_out: int
     promise: str
     ranks: tuple[names.RankRow, ...]
-    wrong: float
+    wrong: float | None
     usual: float
-    usual_wrong: float
+    usual_wrong: float | None
     more: str
     notes: tuple[str, ...]
 
@@ -96,7 +101,8 @@ def learn_names(
     out : path, optional
         Where to write the model.
     hierarchy : Hierarchy, optional
-        Used instead of the one that the predicted paths imply.
+        Used instead of the one that the predicted paths imply, and taken to be complete: other
+        names are left out, here and in new predictions. By default new names are added.
     error : float, optional
         At most this share of new samples gets a wrong name; 0.1 if `precision` is not given.
     precision : float, optional
@@ -133,40 +139,52 @@ def learn_names(
     )
     if precision is not None:
         named = zip(found.hierarchy.labels, found.ranks, strict=True)
-        goal["groups"] = {label: rank or "other" for label, rank in named}
+        goal["groups"] = {label: rank or OTHER_RANK for label, rank in named}
     scores = found.scores[rows]
     if np.array_equal(scores.indptr, held.indptr) and np.array_equal(scores.indices, held.indices):
         notes = (*notes, "every predicted name is true: is the truth a copy of the predictions?")
     fitted, kept = split_samples(rows.size, rows.size, seed, name=found.path)
     rng = np.random.default_rng(seed)
     half = rng.permutation(fitted)[: fitted.size // 2]
-    small = _fit(found, scores[half], held[half])
-    fewer, _ = _cross_name(small, scores[kept], held[kept], goal, rng)
-    model = _fit(found, scores[fitted], held[fitted])
-    ranks = dict(zip(found.hierarchy.labels, found.ranks, strict=True))
-    model.path_style_ = {**found.style, "ranks": ranks}
+    small, columns = _fit(found, scores[half], held[half])
+    fewer = _cross_name(small, scores[kept][:, columns], held[kept][:, columns], goal, rng)
+    model, columns = _fit(found, scores[fitted], held[fitted])
+    model.path_style_ = {
+        **found.style,
+        "ranks": dict(zip(found.hierarchy.labels, found.ranks, strict=True)),
+        "new_names": hierarchy is None,  # a hierarchy that was given is taken to be complete
+    }
     if found.format == "anndata":  # where new cells have the same
         model.path_style_["reading"] = {k: v for k, v in reading.items() if v}
-    ours, last = _cross_name(model, scores[kept], held[kept], goal, rng)
-    if report is not None:  # the model is now calibrated on the other half
-        _write_report(report, model, found, found.scores, rows[kept][last], held[kept][last])
+    scores, held = scores[:, columns], held[:, columns]
+    ours = _cross_name(model, scores[kept], held[kept], goal, rng)
+    if report is not None:
+        order = rng.permutation(kept)
+        n_used = max(kept.size // 2, min(_least_calibrating(goal), kept.size - 1))
+        _calibrate(model, scores[order[:n_used]], held[order[:n_used]], goal)
+        last = np.sort(order[n_used:])
+        _write_report(report, model, found, found.scores[:, columns], rows[last], held[last])
     _calibrate(model, scores[kept], held[kept], goal)
     if out is not None:
         model.save(out)
-    usual = names.usual_threshold(model)
-    by_threshold = names.name_by_threshold(scores[kept], found.hierarchy, usual)
-    theirs = names.NamedSamples(by_threshold, found.hierarchy, held[kept])
+    h, usual = model.hierarchy_, names.usual_threshold(model)
+    theirs = names.NamedSamples(names.name_by_threshold(scores[kept], h, usual), h, held[kept])
+    more = _too_few(kept.size, goal)
+    is_shown = not more
+    if not more:
+        more = _more_samples(rows.size, ours, fewer, goal)
+        is_shown = bool((ours.label >= 0).any()) or not _names_any(model, scores[kept])
     return LearnOutcome(
         model=model,
         n_labelled=rows.size,
         n_fitted=fitted.size,
         n_held_out=kept.size,
         promise=names.promise_of(model)[0],
-        ranks=names.compare_ranks(model, ours, theirs),
-        wrong=ours.wrong(),
+        ranks=names.compare_ranks(model, ours, theirs) if is_shown else (),
+        wrong=ours.wrong() if is_shown else None,
         usual=usual,
-        usual_wrong=theirs.wrong(),
-        more=_more_samples(rows.size, kept.size, ours, fewer, goal),
+        usual_wrong=theirs.wrong() if is_shown else None,
+        more=more,
         notes=(*found.notes, *notes),
     )
 
@@ -175,9 +193,23 @@ def _is_path(given: Any) -> bool:
     return isinstance(given, str | os.PathLike)
 
 
-def _fit(found: Predictions, scores: sparse.csr_array, truth: sparse.csr_array) -> HierLPR:
-    model = HierLPR(found.hierarchy)
-    return model.fit(Table(scores, found.hierarchy.labels), truth)
+def _fit(
+    found: Predictions, scores: sparse.csr_array, truth: sparse.csr_array
+) -> tuple[HierLPR, NDArray[np.intp]]:
+    """Fit on the names that the samples list; all other predicted names are new to the model.
+
+    Also returns the predicted label of each label of the model.
+    """
+    h = found.hierarchy
+    is_listed = np.zeros((1, h.n_labels), dtype=bool)
+    is_listed[0, scores.indices] = True
+    is_fitted = h.close_upward(is_listed)[0] if is_listed.any() else ~is_listed[0]
+    columns = np.argsort(~is_fitted, kind="stable")
+    labels = [h.labels[i] for i in columns.tolist()]
+    part = columns[: np.count_nonzero(is_fitted)]
+    shown = h.subset(labels[: part.size])
+    model = HierLPR(shown).fit(Table(scores[:, part], shown.labels), truth[:, part])
+    return extend(model, Hierarchy(h.edges, labels=labels, names=h.names), {}), columns
 
 
 def _calibrate(
@@ -192,16 +224,21 @@ def _calibrate(
 
 def _cross_name(
     model: HierLPR, scores: Any, truth: Any, goal: dict[str, Any], rng: np.random.Generator
-) -> tuple[names.NamedSamples, NDArray[np.bool_]]:
-    """Name each half of the samples after calibrating on the other; say which was named last."""
+) -> names.NamedSamples:
+    """Name each part of the samples after calibrating on the others."""
     n = int(scores.shape[0])
-    is_first = rng.permutation(n) < n // 2
-    label = np.full(n, -1, dtype=np.intp)
-    for part in (is_first, ~is_first):
-        _calibrate(model, scores[~part], truth[~part], goal)
-        table = Table(scores[part], model.hierarchy_.labels)
-        label[part] = prediction.name_samples(model, table)[0]
-    return names.NamedSamples(label, model.hierarchy_, truth), ~is_first
+    part, label = rng.permutation(n) % N_PARTS, np.full(n, -1, dtype=np.intp)
+    for i in range(min(N_PARTS, n)):
+        at = part == i
+        _calibrate(model, scores[~at], truth[~at], goal)
+        label[at] = prediction.name_samples(model, Table(scores[at], model.hierarchy_.labels))[0]
+    return names.NamedSamples(label, model.hierarchy_, truth)
+
+
+def _names_any(model: HierLPR, scores: Any) -> bool:
+    """Return whether a model names any of the samples."""
+    label, _ = prediction.name_samples(model, Table(scores, model.hierarchy_.labels))
+    return bool((label >= 0).any())
 
 
 def _write_report(
@@ -216,28 +253,44 @@ def _write_report(
     write_report(path, model, table, truth, title="One trusted name per sample", about=about)
 
 
+def _least_calibrating(goal: dict[str, Any]) -> int:
+    """Return the number of calibration samples below which nothing can be promised."""
+    share = goal["error"] if "error" in goal else 1.0 - goal["precision"]
+    return least_samples(float(share), goal["confidence"])
+
+
+def _too_few(n_held_out: int, goal: dict[str, Any]) -> str:
+    """Say how many labelled samples are needed, if the held-out ones cannot show anything."""
+    least = _least_calibrating(goal)
+    shown = max(LEAST_SHOWN, math.ceil(least * N_PARTS / (N_PARTS - 1)))
+    if n_held_out >= shown:
+        return ""
+    what = "to show how samples will be named"
+    if n_held_out < least:
+        what = f"for this {'error' if 'error' in goal else 'precision'}, {3 * shown:,} {what}"
+        return f"About {3 * least:,} labelled samples are needed {what}."
+    return f"About {3 * shown:,} labelled samples are needed {what}, a third of them held out."
+
+
 def _more_samples(
-    n_labelled: int,
-    n_held_out: int,
-    whole: names.NamedSamples,
-    fewer: names.NamedSamples,
-    goal: dict[str, Any],
+    n_labelled: int, whole: names.NamedSamples, fewer: names.NamedSamples, goal: dict[str, Any]
 ) -> str:
     """Say what more samples would bring, from a model that was fitted on half as many."""
-    if "error" in goal:
-        least = math.ceil(1.0 / goal["error"]) - 1
-        if goal["confidence"] is not None:
-            least = math.ceil(math.log(1.0 - goal["confidence"]) / math.log(1.0 - goal["error"]))
-        if n_held_out < least:
-            return f"About {3 * least:,} labelled samples are needed for this error."
-    elif (whole.label < 0).all():
-        return "No rank is certified on half of the held-out samples; more samples may help."
-    gain = whole.mean_correct() - fewer.mean_correct()
-    if gain < 0.02:
+    if "error" not in goal and (whole.label < 0).all():
+        return "No rank is certified on nine tenths of the held-out samples; more samples may help."
+    each = whole.n_correct() - fewer.n_correct()
+    gain, error = each.mean(), 2.0 * each.std(ddof=1) / math.sqrt(each.size)
+    if gain - error > SURE_GAIN:
+        return (
+            f"About {n_labelled:,} more labelled samples like these may give {gain:.2g} more "
+            "correct ranks per sample, as much as using all of them gained over using half."
+        )
+    if gain + error < FLAT:
         return "More labelled samples like these would hardly give deeper names."
+    needed = float(f"{n_labelled * max(2.0, (error / FLAT) ** 2):.1g}")
     return (
-        f"About {n_labelled:,} more labelled samples like these may give {gain:.2g} more correct "
-        "ranks per sample, as much as using all of them gained over using half."
+        f"These samples do not show whether more would give deeper names; about {needed:,.0f} "
+        "labelled samples would."
     )
 
 
@@ -288,7 +341,7 @@ def assign_names(
     like_input = like_input or (found.format == "anndata" and str(out).endswith(".h5ad"))
     if not like_input:
         output_ending(out, "output")
-    scores, column, is_unknown = match_labels(found, fitted.hierarchy_)
+    fitted, scores, column, is_new = match_names(fitted, found)
     parts = [
         prediction.name_samples(fitted, Table(scores[i : i + BATCH], fitted.hierarchy_.labels))
         for i in range(0, len(found.samples), BATCH)
@@ -310,11 +363,11 @@ def assign_names(
     notes = [*found.notes, *([] if is_promised else [promise])]
     if note := prediction.difference_note(fitted, Table(scores, fitted.hierarchy_.labels)):
         notes.append(note)
-    if is_unknown.any():
-        notes.append(
-            f"{is_unknown.sum():,} of {label.size:,} samples have a predicted name that the model "
-            "has not seen; they are named at a known ancestor, or not at all"
-        )
+    if is_new.any():
+        names_new = bool((fitted.path_style_ or {}).get("new_names"))
+        how = ": its chance comes from the curve of its depth" if names_new else "; it is left out"
+        text = f"{is_new.sum():,} of {label.size:,} samples have a predicted name that the model "
+        notes.append(Note(f"{text}has not seen{how}", is_warning=not names_new))
     return AssignOutcome(
         n_samples=label.size,
         n_named=int((label >= 0).sum()),

@@ -27,6 +27,7 @@ from hierlpr.cutoff.instances import one_per_cluster
 from hierlpr.cutoff.set_values import by_cost, least_chance, likely_paths, path_values
 from hierlpr.cutoff.sets import (
     choose_path_rule,
+    least_samples,
     order_place,
     path_sets,
     set_level,
@@ -379,3 +380,7 @@ def test_wilks_number_of_samples():
     """59 samples bound a 95 % quantile with 95 % confidence, and 58 do not."""
     assert order_place(59, 0.05, 0.95) == 59
     assert order_place(58, 0.05, 0.95) is None
+    for error, confidence in [(0.1, None), (0.3, None), (0.05, 0.95), (0.1, 0.5)]:
+        least = least_samples(error, confidence)
+        assert order_place(least, error, confidence) is not None
+        assert order_place(least - 1, error, confidence) is None

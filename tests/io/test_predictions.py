@@ -17,8 +17,9 @@ from hierlpr import Hierarchy
 from hierlpr.exceptions import DataError, FileError
 from hierlpr.io.lineages import lineage, written_paths
 from hierlpr.io.predictions import (
-    match_labels,
+    match_columns,
     read_predictions,
+    take_columns,
     write_like_input,
 )
 from hierlpr.io.true_names import read_known_names
@@ -181,7 +182,8 @@ def test_names_are_data(tmp_path):
 def test_scores_come_to_the_labels_of_another_hierarchy():
     found = read("asv.sintax")
     known = found.hierarchy.subset([x for x in found.hierarchy.labels if "Archaea" not in x])
-    scores, column, is_unknown = match_labels(found, known)
+    column = match_columns(found, known)
+    scores, is_unknown = take_columns(found, column, known)
     assert is_unknown.tolist() == [False, False, False, True]
     assert scores[[3]].nnz == 0
     rows = found.scores[:3].toarray()[:, column >= 0]
@@ -189,7 +191,8 @@ def test_scores_come_to_the_labels_of_another_hierarchy():
     by_name = Hierarchy([("life", "Bacteria"), ("Bacteria", "Firmicutes"), ("life", "Archaea")])
     other = read("asv.sintax", hierarchy=by_name)
     assert listed(other, 0) == {"Bacteria": 1.0, "Firmicutes": 0.99}
-    assert other.ranks[1:3] == ("domain", "phylum")
+    # Names that are not predicted have the rank of their depth.
+    assert other.ranks == ("level 1", "domain", "phylum", "domain")
     assert "3 samples have a predicted name that the hierarchy lacks" in other.notes
     with pytest.raises(FileError, match="none of the predicted names"):
         read("asv.sintax", hierarchy=Hierarchy([("x", "y")]))

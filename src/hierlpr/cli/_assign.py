@@ -126,11 +126,14 @@ def _print_learned(shell: Shell, done: LearnOutcome, out: str, json_out: str | N
         f"Learned from {done.n_labelled:,} labelled samples: {done.n_fitted:,} to estimate "
         f"chances, {done.n_held_out:,} held out to choose how deep to go.",
         done.promise,
-        text_table(head, rows),
-        f"Of the held-out samples, {100 * done.wrong:.1f} % got a wrong name; with the usual "
-        f"threshold of {usual} it would be {100 * done.usual_wrong:.1f} %.",
-        done.more,
     ]
+    if done.wrong is not None and done.usual_wrong is not None:
+        lines += [
+            text_table(head, rows),
+            f"Of the held-out samples, {100 * done.wrong:.1f} % got a wrong name; with the usual "
+            f"threshold of {usual} it would be {100 * done.usual_wrong:.1f} %.",
+        ]
+    lines.append(done.more)
     if json_out != "-":
         shell.result("\n".join(lines))
     numbers = {x.name: getattr(done, x.name) for x in fields(done)}

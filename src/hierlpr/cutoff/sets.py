@@ -360,6 +360,13 @@ def deepest_sure(sets: CallSets, hierarchy: Hierarchy) -> NDArray[np.intp]:
     return np.where(level.max(axis=1, initial=0) > 0, best, -1).astype(np.intp)
 
 
+def least_samples(error: float, confidence: float | None) -> int:
+    """Return the number of calibration samples below which nothing is promised."""
+    if confidence is None:
+        return math.ceil(1 / Fraction(repr(error))) - 1
+    return math.ceil(math.log(1.0 - confidence) / math.log(1.0 - error) - 1e-9)
+
+
 def order_place(n_samples: int, error: float, confidence: float | None) -> int | None:
     """Return k of the k-th smallest calibration value to use as level; None if none suffices."""
     if confidence is None:

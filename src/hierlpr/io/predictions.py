@@ -7,6 +7,7 @@ import os
 import re
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -143,13 +144,12 @@ def write_like_input(found: Predictions, label: Index, chance: Float, path: AnyP
         found.rewrite(found, np.asarray(label, dtype=np.int64), np.asarray(chance), part)
 
 
-def match_labels(
+def match_columns(
     found: Predictions, hierarchy: Hierarchy, hint: str = "is the model of the same taxonomy?"
-) -> tuple[sparse.csr_array, Index, NDArray[np.bool_]]:
-    """Match listed scores with the labels of another hierarchy, such as that of a model.
+) -> Index:
+    """Return the label of a hierarchy, such as that of a model, for each predicted one (-1: none).
 
-    Returns the scores, the column of each label of `found` (-1 if unknown) and which samples list
-    an unknown label. Its known ancestors keep their own scores, so the sample can still be named.
+    Raises if it has none of them.
     """
     known: dict[str, str | None] = {label: label for label in hierarchy.labels}
     if not any(SEPARATOR in label for label in hierarchy.labels):  # its labels are not paths
@@ -162,6 +162,16 @@ def match_labels(
         first = quote_names(list(found.hierarchy.names.values()))
         text = f"none of the predicted names is in the hierarchy; the first are {first}."
         raise file_error(found.path, "", text, hint)
+    return column
+
+
+def take_columns(
+    found: Predictions, column: Index, hierarchy: Hierarchy
+) -> tuple[sparse.csr_array, NDArray[np.bool_]]:
+    """Move listed scores to columns of another hierarchy; say which samples list one without (-1).
+
+    The ancestors of such a label keep their own scores, so the sample can still be named.
+    """
     scores = found.scores
     row = np.repeat(np.arange(scores.shape[0]), np.diff(scores.indptr))
     at = column[scores.indices]
@@ -172,11 +182,10 @@ def match_labels(
         order = order[np.lexsort((-scores.data[order], at[order], row[order]))]
         order = order[np.diff(row[order] * hierarchy.n_labels + at[order], prepend=-1) != 0]
     entries = (scores.data[order], (row[order], at[order]))
-    shape = (scores.shape[0], hierarchy.n_labels)
-    matched = sparse.csr_array(entries, shape=shape)
+    moved = sparse.csr_array(entries, shape=(scores.shape[0], hierarchy.n_labels))
     if found.format in UNCLOSED:
-        matched = _largest_below(matched, hierarchy)
-    return matched, column, is_unknown
+        moved = _largest_below(moved, hierarchy)
+    return moved, is_unknown
 
 
 def _largest_below(scores: sparse.csr_array, hierarchy: Hierarchy) -> sparse.csr_array:
@@ -192,13 +201,19 @@ def _largest_below(scores: sparse.csr_array, hierarchy: Hierarchy) -> sparse.csr
 def _with_hierarchy(found: Predictions, hierarchy: Hierarchy) -> Predictions:
     """Replace the hierarchy of the paths by a given one."""
     hint = "leave the hierarchy out to take it from the paths."
-    scores, column, is_unknown = match_labels(found, hierarchy, hint)
-    ranks = [f"level {level}" for level in hierarchy.levels]
-    new = {}  # labels, by those of the paths
-    for i in np.flatnonzero(column >= 0):
-        new[found.hierarchy.labels[i]] = hierarchy.labels[column[i]]
-        if not found.ranks[i].startswith("level "):
-            ranks[column[i]] = found.ranks[i] or ranks[column[i]]
+    column = match_columns(found, hierarchy, hint)
+    scores, is_unknown = take_columns(found, column, hierarchy)
+    at = np.flatnonzero(column >= 0)
+    new = {found.hierarchy.labels[i]: hierarchy.labels[column[i]] for i in at}
+    rank_of = {column[i]: found.ranks[i] for i in at if not found.ranks[i].startswith("level ")}
+    by_depth: dict[int, Counter[str]] = {}  # names that are not predicted have the usual rank
+    for label, rank in rank_of.items():
+        by_depth.setdefault(hierarchy.levels[label], Counter())[rank] += rank != ""
+    usual = {level: counts.most_common(1)[0][0] for level, counts in by_depth.items()}
+    ranks = [
+        rank_of.get(label) or usual.get(level) or f"level {level}"
+        for label, level in enumerate(hierarchy.levels)
+    ]
     notes = found.notes
     if is_unknown.any():
         text = f"{is_unknown.sum():,} samples have a predicted name that the hierarchy lacks"

@@ -91,6 +91,23 @@ class LabelReport(PerLabel):
             monotone_shift=groups.sum_by_label(changed) / groups.sum_by_label(groups.total),
         )
 
+    def of_new(self, curves: Sequence[str]) -> LabelReport:
+        """Return the rows of labels that no sample of this report has shown, by curve names."""
+        n, n_samples = len(curves), int((self.positives + self.negatives).max(initial=0))
+        zeros = np.zeros(n, dtype=np.int64)
+        return LabelReport(
+            positives=zeros,
+            negatives=zeros + n_samples,
+            unknown=zeros,
+            base_rate=np.full(n, 0.5 / (n_samples + 1.0)),
+            auc=np.full(n, np.nan),
+            estimator=np.full(n, "none"),
+            shared_weight=np.ones(n),
+            is_weak=np.ones(n, dtype=np.bool_),
+            fallback=np.array([f"not in the fit: {curve}" for curve in curves], dtype=np.str_),
+            monotone_shift=np.zeros(n),
+        )
+
     def blended(self, weight: Float, shared: SharedCurves, depth: Any) -> LabelReport:
         """Return the report after blending with shared curves of the given weights."""
         fallback = self.fallback.astype(object)

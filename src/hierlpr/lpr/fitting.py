@@ -125,6 +125,20 @@ class LPRModel:
         seen = None if self.seen is None else self.seen.select(index)
         return LPRModel(self.curves.select(index), self.report.select(index), seen, self.shared)
 
+    def with_new(self, depth: NDArray[np.integer]) -> LPRModel:
+        """Append labels of some depths that no sample has shown, with the curves labels share."""
+        shared = self.shared
+        if shared is None:
+            raise DataError("Labels without samples need curves that labels share (lpr='auto').")
+        curves = shared.curves
+        if shared.scale == "rank":  # the score of a new label has no rank: the middle one
+            number, zeros = np.arange(curves.n_labels), np.zeros(curves.n_labels)
+            middle = curves.evaluate_each(number.astype(np.int32), zeros, n_jobs=1)
+            curves = LPRCurves(np.arange(zeros.size + 1), zeros, middle)
+        named = [shared.describe(level) for level in depth.tolist()]
+        new = LPRModel(curves.select(shared.curve_of(depth)), self.report.of_new(named))
+        return LPRModel.join([replace(self, seen=None), new])
+
     @classmethod
     def join(cls, parts: Sequence[LPRModel]) -> LPRModel:
         """Concatenate the labels of all parts; their curves do not change."""

@@ -324,6 +324,7 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         """Return the deepest sure label of every sample, None where no label is sure."""
         prediction.set_rule(self)  # raises if it was not calibrated
         found, _ = prediction.name_samples(self, self._new_scores(X))
+        prediction.warn_of_no_names(self)
         return [*np.array([*self.hierarchy_.labels, None], dtype=object)[found]]
 
     def assign(self, X: Any) -> Any:

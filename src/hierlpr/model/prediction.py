@@ -21,15 +21,16 @@ from hierlpr.data.clusters import cluster_numbers
 from hierlpr.data.frames import new_frame
 from hierlpr.data.tables import Table, draw_samples, sample_limit
 from hierlpr.data.truth import Truth
-from hierlpr.exceptions import DataError, HierlprError, warn
+from hierlpr.exceptions import DataError, HierlprError, UnreachableWarning, warn
 from hierlpr.io.anndata import write_obs
-from hierlpr.io.predictions import match_labels, read_predictions
+from hierlpr.io.predictions import read_predictions
 from hierlpr.joint import LabelPrior, end_posterior
 from hierlpr.joint.posterior import forest_posteriors
 from hierlpr.lpr import own_lpr
 from hierlpr.lpr.comparison import find_difference
 from hierlpr.lpr.drift import Drift, compare_scores
 from hierlpr.lpr.label_shift import CHANCE_TILT, Posterior
+from hierlpr.model.new_names import match_names
 
 if TYPE_CHECKING:
     from hierlpr.model.estimator import HierLPR
@@ -142,14 +143,17 @@ def _set_values(
 
 def assign(model: HierLPR, scores: Any) -> Any:
     """Return the frame of `HierLPR.assign`, or an AnnData with the names in obs."""
-    h, is_anndata = model.hierarchy_, hasattr(scores, "obs_names")
+    is_anndata = hasattr(scores, "obs_names")
     if is_anndata:
         found = read_predictions(scores, **(model.path_style_ or {}).get("reading", {}))
-        table = Table(match_labels(found, h)[0], h.labels, found.samples)
+        model, values, _, _ = match_names(model, found)
+        table = Table(values, model.hierarchy_.labels, found.samples)
     else:
         table = model.aligned_scores(scores)
+    h = model.hierarchy_
     warn_of_difference(model, table)
     label, chance = name_samples(model, table)
+    warn_of_no_names(model)
     if is_anndata:
         return write_obs(scores, h, rank_names(model), label, chance)
     columns = {
@@ -187,6 +191,20 @@ def name_samples(model: HierLPR, table: Table, score: Any = None) -> tuple[Index
         entry = paths.last(holds_at(calls, paths.sample, paths.label), n)
     label, chance = np.append(paths.label, -1), np.append(paths.chance, 0.0)
     return label[entry], chance[entry]
+
+
+def warn_of_no_names(model: HierLPR) -> None:
+    """Warn if no label can be trusted, so that every sample stays without a name."""
+    rule, cutoff = model.sets_, model.cutoff_
+    if rule is None and not cutoff.reachable:
+        warn(f"No sample gets a name: {cutoff.reason}", UnreachableWarning)
+    elif rule is not None and rule.sure_level is None:
+        least = sets.least_samples(rule.error, rule.confidence)
+        had = f"calibrate_sets had {rule.n_samples:,} samples"
+        why = f"{had}, and an error of {rule.error:g} needs at least {least:,}."
+        if rule.n_samples >= least:
+            why = f"their best calls are too often incorrect for an error of {rule.error:g}."
+        warn(f"No sample gets a name: {why}", UnreachableWarning)
 
 
 def rank_names(model: HierLPR) -> tuple[str, ...]:

@@ -108,9 +108,10 @@ class NamedSamples:
         row, _, holds = self.calls()
         return float(np.unique(row[~holds]).size / max(self.label.size, 1))
 
-    def mean_correct(self) -> float:
-        """Return the mean number of correct ranks per sample."""
-        return float(np.count_nonzero(self.calls()[2]) / max(self.label.size, 1))
+    def n_correct(self) -> Index:
+        """Return the number of correct ranks of each sample."""
+        row, _, holds = self.calls()
+        return np.bincount(row[holds], minlength=self.label.size)
 
 
 def compare_ranks(model: HierLPR, ours: NamedSamples, usual: NamedSamples) -> tuple[RankRow, ...]:
