@@ -125,7 +125,8 @@ def test_new_names_are_named_by_the_curve_of_their_rank(learned, tmp_path):
     file.write_text(f"u0\t{paths[0]}\t+\n")
     assign_names(folder / "model.hlpr", file, tmp_path / "y.csv")
     alone = pd.read_csv(tmp_path / "y.csv", keep_default_na=False)
-    assert alone.iloc[0].equals(table.iloc[0])
+    assert alone["path"][0] == table["path"][0]
+    assert float(alone["chance"][0]) == float(table["chance"][0])
     like = tmp_path / "like.sintax"
     assign_names(folder / "model.hlpr", file, like, like_input=True)
     assert "s:Of" in like.read_text()
@@ -150,12 +151,11 @@ def many_names(folder, seed, n, name="a"):
     return *files, n_right
 
 
-@pytest.mark.parametrize("goal", [{"error": 0.2}, {"precision": 0.8, "confidence": 0.9}])
-def test_the_printed_table_is_that_of_new_samples_with_new_names(goal, tmp_path):
+def test_the_printed_table_is_that_of_new_samples_with_new_names(tmp_path):
     shares = []
     for seed in range(4):
         file, known, _ = many_names(tmp_path, seed, 600)
-        done = learn_names(file, known, tmp_path / "m", seed=seed, **goal)
+        done = learn_names(file, known, tmp_path / "m", seed=seed, error=0.2)
         file, _, n_right = many_names(tmp_path, seed + 100, 2000, "n")
         assign_names(tmp_path / "m", file, tmp_path / "n.csv")
         table = pd.read_csv(tmp_path / "n.csv", keep_default_na=False)
@@ -167,8 +167,7 @@ def test_the_printed_table_is_that_of_new_samples_with_new_names(goal, tmp_path)
     assert named > 0.2
     assert printed == pytest.approx(named, abs=0.06)
     assert printed_wrong == pytest.approx(wrong, abs=0.04)
-    if "error" in goal:
-        assert 0.15 < wrong < 0.2 + 3 * np.sqrt(0.16 / 800)
+    assert 0.15 < wrong < 0.2 + 3 * np.sqrt(0.16 / 800)
 
 
 def test_ranks_and_prefixes_of_a_given_hierarchy_follow_from_the_depth(tmp_path):
