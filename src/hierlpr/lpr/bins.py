@@ -13,6 +13,7 @@ from hierlpr.lpr.training import Float, Ints, ScoreGroups
 
 Scale = Literal["score", "rank"]
 
+RANK_GRID = 2.0**30
 # Bins of equal width in the normal score of the rank.
 SHARE_EDGES: Float = scipy.special.ndtr(np.linspace(-4.0, 4.0, 65))
 
@@ -56,7 +57,8 @@ class LabelBins(NamedTuple):
         absent = np.where(score[groups.ptr[:-1]] == -np.inf, bin_total[ptr[:-1]] / weight, 0.0)
         absent = np.repeat(np.minimum(absent, 1.0 - 1e-9), np.diff(ptr))
         inside = np.clip((share - absent) / (1.0 - absent), 1e-9, 1.0 - 1e-9)
-        z = scipy.special.ndtri(inside)
+        # On a grid, so that rounding does not separate equal ranks of different labels.
+        z = np.rint(scipy.special.ndtri(inside) * RANK_GRID) / RANK_GRID
         mean = lpr_sum / bin_total
         return cls(ptr, score[(first + last) // 2], score[last], z, positive, bin_total, mean)
 
