@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from scipy import sparse
 
 from hierlpr._utils import AnyPath
@@ -20,6 +22,7 @@ from hierlpr.audit.state import PLAN
 from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError, FileError
 from hierlpr.io import ReadReport
+from hierlpr.io.auxiliary_tables import read_clusters
 from hierlpr.model import HierLPR, load_model
 from hierlpr.outofcore.batches import RunOptions, ScoreBatches
 from hierlpr.report.check_page import write_check_page
@@ -43,7 +46,6 @@ def audit_file(
     precision: float = 0.9,
     confidence: float = 0.9,
     checks: int = 100,
-    clusters: AnyPath | None = None,
     show: AnyPath | None = None,
     seed: int = 0,
     **options: Any,
@@ -58,12 +60,13 @@ def audit_file(
         The folder. If it holds this audit already, nothing is drawn again.
     precision, confidence, checks
         As in :meth:`hierlpr.HierLPR.audit`.
-    clusters, show : path, optional
-        Tables of two columns: sample and the id of its cluster; sample and a link or text to show.
+    show : path, optional
+        A table of two columns: sample and a link or text to show.
     seed : int
         Of the draw.
     **options
-        As in :func:`hierlpr.workflows.rank_file`.
+        As in :func:`hierlpr.workflows.rank_file`. With `clusters` in `table`, clusters are checked
+        whole.
     """
     fitted: HierLPR = load_model(model)
     missing = {"missing_scores": fitted.missing_scores}
@@ -79,7 +82,7 @@ def audit_file(
         precision=precision,
         confidence=confidence,
         checks=checks,
-        clusters=None if clusters is None else _cluster_numbers(clusters, samples),
+        clusters=_cluster_numbers(read_clusters([scores], **run.table), samples),
         random_state=seed,
     )
     is_new = not (Path(out) / PLAN).exists()
@@ -186,10 +189,13 @@ def _pairs(path: AnyPath) -> dict[str, str]:
     return dict(zip(*columns[:2], strict=True))
 
 
-def _cluster_numbers(path: AnyPath, samples: tuple[str, ...]) -> np.ndarray[Any, Any]:
-    cluster_of = _pairs(path)
+def _cluster_numbers(
+    cluster_of: Mapping[str, str], samples: tuple[str, ...]
+) -> NDArray[np.intp] | None:
+    if not cluster_of:
+        return None
     lost = [name for name in samples if name not in cluster_of]
     if lost:
-        raise DataError(f"{path}: no cluster for {quote_names(lost)}.")
+        raise DataError(f"clusters: no cluster for {quote_names(lost)}.")
     ids = np.array([cluster_of[name] for name in samples], dtype=object).astype(str)
     return np.unique(ids, return_inverse=True)[1].astype(np.intp)

@@ -20,7 +20,7 @@ from hierlpr.cli._shell import Shell, put_json
 @opt.number("--precision", "P", "Target share of correct calls.", 0.9)
 @opt.number("--confidence", "C", "Confidence of the certificate.", 0.9)
 @opt.count("--checks", "Samples that you plan to check; with --continue, so many more.")
-@opt.path("--clusters", "F", "Table (sample, id): clusters are checked whole.", required=False)
+@opt.clusters
 @opt.path("--show", "F", "Table (sample, link or text) to show on the page.", required=False)
 @opt.seed
 @click.option("--out", metavar="DIR", help="Folder to write.")
