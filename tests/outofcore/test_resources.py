@@ -80,3 +80,17 @@ def test_the_database_has_no_access_to_files(tmp_path):
     (tmp_path / "secret.csv").write_text("a\n1\n")
     with duckdb_connection(tmp_path, 1 << 26) as connection, pytest.raises(duckdb.Error):
         connection.sql(f"SELECT * FROM '{tmp_path}/secret.csv'").fetchall()
+
+
+def test_a_sort_without_memory_names_the_options(tmp_path):
+    """DuckDB raises the error itself or, where Arrow reads its batches, through Arrow."""
+    folder = tmp_path / "sort"
+    folder.mkdir()
+    with (
+        pytest.raises(ResourceError, match="the sort needs more memory") as caught,
+        duckdb_connection(folder, 2**26),
+    ):
+        raise pa.ArrowInvalid("Out of Memory Error: failed to allocate data")
+    assert caught.value.options == ("work", "memory")
+    with pytest.raises(pa.ArrowInvalid, match="other"), duckdb_connection(folder, 2**26):
+        raise pa.ArrowInvalid("other")

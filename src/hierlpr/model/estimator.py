@@ -256,8 +256,8 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
     def adapt(self, X: Any) -> Self:
         """Return a new model for a population with other prevalences, estimated from its scores.
 
-        The new model has no cutoff, because certificates do not carry over. Scores that differ from
-        those of the fit by more than prevalences can explain are refused.
+        It has no cutoff, because certificates do not carry over. Scores that differ from those of
+        the fit by more than prevalences can explain are refused.
         """
         return training.adapted(self, self.aligned_scores(X))
 
@@ -342,10 +342,8 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
 
         After `calibrate_sets`, each call also says whether it is sure, possible or neither ("no").
         """
-        table = self._new_scores(X)
-        score = self.block_scores(table)
-        calls = decide(score, self._cutoff(), self.hierarchy_)
-        sets = None
+        score = self.block_scores(table := self._new_scores(X))
+        calls, sets = decide(score, self._cutoff(), self.hierarchy_), None
         if self.sets_ is not None:
             sets = prediction.sets_of(self, table, self.sets_, score).codes()
         return call_lists(calls, score, self.hierarchy_, sets=sets)

@@ -195,7 +195,11 @@ def duckdb_connection(folder: Path, memory: int) -> Iterator[Any]:
     try:
         connection.execute("SET enable_external_access = false")
         yield connection
-    except (duckdb.OutOfMemoryException, duckdb.IOException) as error:
+    except (duckdb.Error, OSError, pa.ArrowException) as error:
+        # Batches that Arrow reads from DuckDB raise errors of Arrow, with the text of DuckDB.
+        is_full = isinstance(error, duckdb.OutOfMemoryException | duckdb.IOException)
+        if not is_full and "Out of Memory Error" not in str(error):
+            raise
         raise ResourceError(
             f"{folder.parent}: the sort needs more memory, or more space in this folder for "
             f"temporary files ({reason(error)}).",
