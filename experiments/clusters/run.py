@@ -2,10 +2,9 @@
 
 Count the runs in which a certified target is missed on new clusters, with `clusters=`, without, and
 with one random row per cluster, and compare the recall (features.csv, scores.csv); the same for the
-best of several certified models (models.csv) and for real sequences with whole genera or families
-as clusters (taxa.csv, needs HIERLPR_DATA).
+best of several certified models (models.csv).
 
-    python experiments/clusters/run.py [features|scores|models|taxa ...] [--runs N] [--out FOLDER]
+    python experiments/clusters/run.py [features|scores|models ...] [--runs N] [--out FOLDER]
 """
 
 import argparse
