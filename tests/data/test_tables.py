@@ -154,3 +154,12 @@ def test_sparse_matrices_with_indices_out_of_range_are_refused():
     bad.indices[1] = 7
     with pytest.raises(DataError, match="scores is not a valid sparse matrix"):
         HierLPR({"b": "a", "c": "a"}).fit(bad, np.eye(3))
+
+
+def test_columns_of_several_parts_are_refused_with_the_remedy():
+    columns = pd.MultiIndex.from_tuples([("svm", "A"), ("svm", "B")])
+    frame = pd.DataFrame([[0.1, 0.2]], columns=columns)
+    with pytest.raises(DataError, match=r"such as \('svm', 'A'\)(.|\n)*get_level_values\(-1\)"):
+        align(frame, Hierarchy([("A", "B")]), name="scores")
+    frame.columns = frame.columns.get_level_values(-1)
+    assert align(frame, Hierarchy([("A", "B")]), name="scores").labels == ("A", "B")

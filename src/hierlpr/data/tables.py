@@ -265,6 +265,12 @@ def _sparse_values(data: Any, name: str) -> sparse.csr_array:
 def _frame_table(
     frame: Any, names: Sequence[str] | None, name: str, hierarchy: Hierarchy | None
 ) -> Table:
+    nested = next((column for column in frame.columns if isinstance(column, tuple)), None)
+    if nested is not None:
+        raise DataError(
+            f"{name} has columns of several parts, such as {nested}.\n"
+            f"Hint: keep the labels: {name}.columns = {name}.columns.get_level_values(-1)."
+        )
     columns = [str(column) for column in frame.columns]
     if len(set(columns)) < len(columns):
         again = [column for column, n in Counter(columns).items() if n > 1]
