@@ -17,9 +17,9 @@ def certify(
 ) -> HierLPR:
     """Return a calibrated copy of the model with the highest certified recall.
 
-    Choosing the best of several models that were each certified on the same samples breaks the
-    promise: with 20 models, a third of the choices were below target instead of a tenth. Here the
-    models share the error, so the promise holds for all of them together, whichever is chosen.
+    Each of several models may be certified by mistake with the allowed probability, and choosing
+    the best of them finds such a model more often: the promise is lost. Here the models share the
+    error, so the promise holds for all of them together, whichever is chosen.
 
     Parameters
     ----------
