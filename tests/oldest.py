@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
-EXTRAS = ("report", "scale", "dask", "classifiers", "anndata")
+EXTRAS = ("scale", "dask", "anndata")
 
 
 def lower_bounds() -> list[str]:

@@ -33,9 +33,6 @@ def test_packages_of_files_and_reports_need_no_import_of_their_own():
 
 
 NEED = {
-    "from hierlpr.plots.drawing import new_axes as f; f(None)": ("matplotlib", "report"),
-    "from hierlpr.research.reproduce import reproduce as f; f(out='p')": ("matplotlib", "report"),
-    "from hierlpr.report import write_report as f; f('p', None, 0, 0)": ("jinja2", "report"),
     "from hierlpr.outofcore.resources import duckdb_connection as f; f(0, 1).__enter__()": (
         "duckdb", "scale"),
     "from hierlpr.outofcore.predict import map_batches as f; next(f(str, [1], 'x'))": (

@@ -245,7 +245,7 @@ def _write_report(
     path: AnyPath, model: HierLPR, found: Predictions, scores: Any, rows: Index, truth: Any = None
 ) -> None:
     """Write a report on some samples of the predictions."""
-    from hierlpr.report import write_report  # an extra
+    from hierlpr.report import write_report  # matplotlib is slow to load
 
     samples = tuple(found.samples[i] for i in rows.tolist())
     table = Table(scores[rows], model.hierarchy_.labels, samples)

@@ -347,7 +347,7 @@ def check_file(
 class ReportOutcome(NamedTuple):
     """A report and what was read."""
 
-    report: Any  # hierlpr.report.Report; reports are an extra
+    report: Any  # hierlpr.report.Report, which is slow to load
     reports: tuple[ReadReport, ...]
     notes: tuple[str, ...]
 

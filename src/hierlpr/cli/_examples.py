@@ -12,7 +12,6 @@ import numpy as np
 from hierlpr import metrics
 from hierlpr import simulate as sim
 from hierlpr._kernels._jit import n_jobs_or_default
-from hierlpr._utils import require
 from hierlpr._utils.display import text_table
 from hierlpr._utils.files import output_directory
 from hierlpr.cli import _options as opt
@@ -141,7 +140,6 @@ def demo(ctx: click.Context, out: Path, calls: int, seed: int) -> None:
     110 labels in 24 trees, many of them rare. The model is learned from 980 samples, with a target
     FDR of 10 % at 90 % confidence, and used on 196 others.
     """
-    require("jinja2", "matplotlib", extra="report", what="The demo")
     names = [*simulation_names(), "model.hlpr", "ranking.csv", "report.html"]
     tree, known_scores, known, new_scores, new_truth, _, model, ranking, page = (
         str(out / name) for name in names

@@ -303,8 +303,8 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted classifier to one file, which :func:`hierlpr.load_model` reads.
 
-        The estimators are stored with skops (``pip install "hierlpr[classifiers]"``). Opening such
-        a file can run code, so it takes ``load_model(path, trust_classifier=True)``.
+        The estimators are stored with skops. Opening such a file can run code, so it takes
+        ``load_model(path, trust_classifier=True)``.
         """
         check_is_fitted(self, "model_")
         save_classifier(self, path)

@@ -22,7 +22,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import all_estimators
 
-from hierlpr._utils import require
 from hierlpr._utils.checks import quote_names
 from hierlpr._utils.files import atomic_output
 from hierlpr.cutoff.estimate import LevelProfile
@@ -89,7 +88,6 @@ def save_model(model: HierLPR, path: str | os.PathLike[str]) -> None:
 
 def save_classifier(classifier: HierarchicalClassifier, path: str | os.PathLike[str]) -> None:
     """Write a fitted classifier: its model of scores, and its estimators in the format of skops."""
-    require("skops", extra="classifiers", what="Saving a HierarchicalClassifier")
     import skops.io
 
     params = classifier.get_params(deep=False)
@@ -138,15 +136,13 @@ def load_model(
     name = os.fspath(path)
     with _explain_errors(name):
         arrays, meta = _read(Path(path))
-    if meta["kind"] == "HierarchicalClassifier":
-        if not trust_classifier:
-            raise FileError(
-                f"{name}: it holds a HierarchicalClassifier, which takes features, not scores, and "
-                "opening it can run code.\n"
-                "Hint: if it comes from someone you trust, read it in Python with "
-                "load_model(path, trust_classifier=True); its model_ is the model of scores."
-            )
-        require("skops", extra="classifiers", what=f"{name} holds a classifier: reading it")
+    if meta["kind"] == "HierarchicalClassifier" and not trust_classifier:
+        raise FileError(
+            f"{name}: it holds a HierarchicalClassifier, which takes features, not scores, and "
+            "opening it can run code.\n"
+            "Hint: if it comes from someone you trust, read it in Python with "
+            "load_model(path, trust_classifier=True); its model_ is the model of scores."
+        )
     with _explain_errors(name):
         model = _unpack_model(arrays, meta)
         if meta["kind"] == "HierLPR":

@@ -1,7 +1,7 @@
 """Display objects in the style of scikit-learn, with the numbers of the report.
 
 Each is created by ``from_model``, drawn by ``plot(ax=None)``, and keeps the matplotlib objects as
-``ax_`` and ``figure_``. Plotting needs ``hierlpr[report]``.
+``ax_`` and ``figure_``.
 """
 
 from hierlpr.plots.displays import (

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._utils import require
-
 Colors = Mapping[str, str]
 
 MOST_POINTS = 400  # drawn of a curve; more cannot be seen
@@ -47,7 +45,6 @@ def new_axes(ax: Any, *, size: tuple[float, float] = (5.6, 4.0)) -> Any:
     """Return the axes given, or those of a new figure on white."""
     if ax is not None:
         return ax
-    require("matplotlib", extra="report", what="Plotting")
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=size, layout="constrained")

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from hierlpr._utils import require
 from hierlpr._utils.checks import check_count
 from hierlpr._utils.files import check_page_name
 from hierlpr.cutoff.decisions import REASONS, parts_of
@@ -130,7 +129,6 @@ def write_report(
     >>> report.answer.n_samples, report.answer.n_violations
     (1000, 0)
     """
-    require("jinja2", "matplotlib", extra="report", what="A report")
     check_page_name(path)
     if not isinstance(model, HierLPR):  # a classifier: features become scores
         model, scores = model.model_, model.score_table(scores)

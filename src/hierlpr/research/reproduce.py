@@ -14,7 +14,6 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from hierlpr import metrics, simulate
-from hierlpr._utils import require
 from hierlpr._utils.checks import check_choice, check_count
 from hierlpr._utils.files import atomic_output, output_directory
 from hierlpr.baselines import BayesianCorrection, ClusHMC, lpr_alone
@@ -95,7 +94,6 @@ def reproduce(
     The disease-like data, which are slower and vary less, get a fifth of the `replications`. The
     table "claims" says whether the paper's claims hold.
     """
-    require("matplotlib", extra="report", what="Reproducing the paper's figures")
     check_choice(what, ("table2", "curves", "all"), name="what")
     check_count(replications, name="replications", least=2)
     options = Options() if options is None else options
