@@ -33,7 +33,7 @@ def no_memory(monkeypatch):
     """Make every instance so large that a hundred samples fill the memory."""
     monkeypatch.setattr("hierlpr.outofcore.batches.FIT_BYTES", 10**9 // (100 * 15))
     size = property(lambda self: 300)
-    monkeypatch.setattr("hierlpr.outofcore.resources.ExecutionOptions.batch_instances", size)
+    monkeypatch.setattr("hierlpr.outofcore.resources.RunOptions.batch_instances", size)
 
 
 def test_a_model_is_that_of_the_estimator(files, tmp_path):
@@ -45,7 +45,7 @@ def test_a_model_is_that_of_the_estimator(files, tmp_path):
         goal={"fdr": 0.3},
         **FAST,
     )
-    assert (done.n_fitted, done.n_calibration, done.n_calibration_given) == (200, 100, 300)
+    assert (done.n_fitted, done.n_calibration, done.n_calibration_read) == (200, 100, 300)
     assert not done.notes
     read = load_model(tmp_path / "m.hlpr")
     assert read.cutoff_.to_dict() == done.model.cutoff_.to_dict()

@@ -6,7 +6,7 @@ import csv
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -23,8 +23,10 @@ from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError, FileError
 from hierlpr.io import ReadReport
 from hierlpr.io.auxiliary_tables import read_clusters
-from hierlpr.model import HierLPR, load_model
-from hierlpr.outofcore.batches import RunOptions, ScoreBatches
+from hierlpr.model import HierLPR
+from hierlpr.outofcore.batches import ScoreBatches
+from hierlpr.outofcore.predict import load_for_scores
+from hierlpr.outofcore.resources import RunKeywords
 from hierlpr.report.check_page import write_check_page
 
 PAGE, TABLE, CALLS = "check.html", "check.csv", "calls.csv"
@@ -48,7 +50,7 @@ def audit_file(
     checks: int = 100,
     show: AnyPath | None = None,
     seed: int = 0,
-    **options: Any,
+    **options: Unpack[RunKeywords],
 ) -> AuditOutcome:
     """Plan an audit of the scores of a file; write its folder with what to check.
 
@@ -65,12 +67,9 @@ def audit_file(
     seed : int
         Of the draw.
     **options
-        As in :func:`hierlpr.workflows.rank_file`. With `clusters` in `table`, clusters are checked
-        whole.
+        See `hierlpr.outofcore.resources.RunKeywords`; with `clusters`, clusters are checked whole.
     """
-    fitted: HierLPR = load_model(model)
-    missing = {"missing_scores": fitted.missing_scores}
-    run = RunOptions(hierarchy=fitted.hierarchy_, **{**missing, **options})
+    fitted, run = load_for_scores(model, **options)
     source, parts = ScoreBatches(os.fspath(scores), run, keep_names=True), []
     for table, _ in source:
         parts.append(_listed(fitted, table))

@@ -13,4 +13,4 @@ def small_batches(monkeypatch):
     monkeypatch.setattr(resources, "CHUNK_ROWS", 100)
     monkeypatch.setattr(predict, "CHUNK_ROWS", 100)
     size = property(lambda self: 700)
-    monkeypatch.setattr(resources.ExecutionOptions, "batch_instances", size)
+    monkeypatch.setattr(resources.RunOptions, "batch_instances", size)

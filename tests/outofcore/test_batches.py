@@ -9,7 +9,7 @@ from hierlpr import HierlprError
 from hierlpr.data.tables import Table
 from hierlpr.io import read_scores, read_truth, write_truth
 from hierlpr.outofcore import batches
-from hierlpr.outofcore.batches import RunOptions, ScoreBatches, _read_truth_of, read_samples
+from hierlpr.outofcore.batches import RunOptions, ScoreBatches, read_samples
 
 
 def filled(table):
@@ -24,7 +24,7 @@ def filled(table):
 
 
 def streamed(path, hierarchy, **options):
-    run = RunOptions(hierarchy=hierarchy, **options)
+    run = RunOptions(hierarchy, **options)
     source = ScoreBatches(str(path), run, keep_names=True)
     tables = [table for table, _ in source]
     return source, np.concatenate([filled(table) for table in tables]), tables
@@ -69,7 +69,7 @@ def test_a_random_subset_holds_whole_samples(tmp_path, monkeypatch, layout):
     case = sc.make_case(is_sparse=layout == "sparse")
     tables = {"wide": sc.wide_table, "long": sc.complete_long_table, "sparse": sc.long_table}
     path = sc.write_text(tmp_path / "s.csv", tables[layout](case))
-    options = RunOptions(hierarchy=case.model.hierarchy_)
+    options = RunOptions(case.model.hierarchy_)
     monkeypatch.setattr(batches, "FIT_BYTES", 10**9 // 2000)
     drawn = [read_samples(str(path), options, seed) for seed in (0, 0, 1)]
     names = [read.samples for read, _ in drawn]
@@ -95,7 +95,7 @@ def test_truth_of_some_samples(tmp_path, end):
         pairs = [f"{names[i]},{h.labels[k]}" for i, k in np.argwhere(held)]
         (tmp_path / end).write_text("\n".join(["sample,label", *pairs]))
     some = tuple(name for name, row in zip(names, held, strict=True) if row.any())[::3]
-    read = _read_truth_of(str(tmp_path / end), some, RunOptions(hierarchy=h))
+    read = RunOptions(h).truth(tmp_path / end, sc.pa.array(some))
     whole = read_truth(tmp_path / end, h)
     assert (read.layout, read.is_cafa, read.samples) == (whole.layout, whole.is_cafa, some)
     assert (np.nan_to_num(filled(read.table)) == held[[names.index(x) for x in some]]).all()

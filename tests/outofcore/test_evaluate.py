@@ -43,7 +43,7 @@ def both(folder, monkeypatch, ranking="ranked.parquet", **options):
         patch.setattr(evaluate, "EVALUATE_BYTES", 10**9)
         patch.setattr(resources, "CHUNK_ROWS", 100)
         size = property(lambda self: 700)
-        patch.setattr(resources.ExecutionOptions, "batch_instances", size)
+        patch.setattr(resources.RunOptions, "batch_instances", size)
         streamed = workflows.evaluate_file(*files, **options)
     ours, theirs = streamed.evaluation.as_dict(), whole.evaluation.as_dict()
     assert ours.keys() == theirs.keys()

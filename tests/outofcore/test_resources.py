@@ -7,9 +7,9 @@ import pytest
 
 from hierlpr import Hierarchy, HierlprError
 from hierlpr.exceptions import ResourceError
-from hierlpr.outofcore.batches import RunOptions
+from hierlpr.io import open_table
 from hierlpr.outofcore.resources import (
-    ExecutionOptions,
+    RunOptions,
     duckdb_connection,
     estimate_rows,
     needed_memory,
@@ -17,6 +17,8 @@ from hierlpr.outofcore.resources import (
     sorted_rows,
     whole_samples,
 )
+
+TREE = Hierarchy([("A", "B")])
 
 
 @pytest.mark.parametrize("text", ["much", "1 XB", "-1GB", "3MB", "1,5GB", "9" * 400])
@@ -27,7 +29,7 @@ def test_bad_amounts_of_memory(text):
 
 def test_the_folder_for_temporary_files_must_exist(tmp_path):
     with pytest.raises(HierlprError, match="does not exist"):
-        ExecutionOptions(work=tmp_path / "none")
+        RunOptions(TREE, work=tmp_path / "none")
 
 
 def test_sizes_are_estimated_without_reading(tmp_path):
@@ -37,16 +39,15 @@ def test_sizes_are_estimated_without_reading(tmp_path):
     (tmp_path / "s.csv.gz").write_bytes(gzip.compress((tmp_path / "s.csv").read_bytes()))
     (tmp_path / "long.csv").write_text("sample,label,score\n" + "s1,A,0.5\n" * 70)
     (tmp_path / "empty.csv").write_text("sample,A,B\n")
-    options = RunOptions(hierarchy=Hierarchy([("A", "B")]))
     for name, n_rows, n_scores in (("s.parquet", 3, 6), ("s.csv", 900, 1800), ("empty.csv", 0, 0),
                                    ("s.csv.gz", 900, 1800), ("long.csv", 70, 70)):  # fmt: skip
         path = str(tmp_path / name)
         assert estimate_rows(path) == n_rows
-        assert needed_memory(options.open(path, "scores"), 1)[0] == n_scores
+        assert needed_memory(open_table(path, "scores", TREE), 1)[0] == n_scores
 
 
 def test_names_that_do_not_fit_are_refused():
-    options = ExecutionOptions(memory="100MB")
+    options = RunOptions(TREE, memory="100MB")
     options.require_memory(60_000_000, "names")
     with pytest.raises(ResourceError, match=r"0\.1 GB .* too little for names: at least 0\.2 GB"):
         options.require_memory(61_000_000, "names")
@@ -61,7 +62,7 @@ def test_rows_are_sorted_on_disk_and_nothing_is_left(tmp_path, monkeypatch):
         pa.RecordBatch.from_arrays([pa.array(part), pa.array(np.arange(part.size))], schema=schema)
         for part in np.array_split(values, 7)
     )
-    options = ExecutionOptions(memory="64MiB", work=tmp_path)
+    options = RunOptions(TREE, memory="64MiB", work=tmp_path)
     rows = whole_samples(sorted_rows(given, schema, "sample, place", options), 3000)
     found = [next(rows)]
     assert [path.stat().st_mode & 0o777 for path in tmp_path.iterdir()] == [0o700]  # private

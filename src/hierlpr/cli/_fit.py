@@ -132,8 +132,8 @@ def fit(
     )
     if calibration is None and (goal is not None or sets is not None):
         what = "the cutoff" if sets is None else "the sets" if goal is None else "cutoff and sets"
-        kept, n = done.n_calibration, done.n_calibration_given
-        shell.say(f"{kept:,} of {n:,} samples are kept for {what} (seed {seed})")
+        n_kept, n = done.n_calibration, done.n_calibration_read
+        shell.say(f"{n_kept:,} of {n:,} samples are kept for {what} (seed {seed})")
     _print_result(done, out, path, json_out, shell)
 
 

@@ -13,7 +13,6 @@ from hierlpr.cli._shell import Shell
 from hierlpr.io import HierarchyFile, load_hierarchy
 
 F = TypeVar("F", bound=Callable[..., Any])
-TABLES = ("sep", "decimal", "sample_column", "clusters")  # hierlpr.io.TableOptions
 OUTPUTS = ("--out", "--report", "--json")
 
 
@@ -177,7 +176,6 @@ def run_workflow(
 ) -> Any:
     """Call a function of `workflows` on the input files; print what it read and noted."""
     refuse_overlap()
-    options["table"] = take(options, TABLES)
     if "other_names_in" in options:
         options["aliases"] = label_aliases(options.pop("other_names_in"))
     if "weights" in options:

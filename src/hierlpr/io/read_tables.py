@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Unpack
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -93,16 +94,18 @@ def read_truth(
     hierarchy: Hierarchy,
     *,
     propagate_truth: bool = False,
+    only: pa.Array | None = None,
     **options: Unpack[TableOptions],
 ) -> ReadTable:
     """Read a table of truth: wide 0/1, long pairs or CAFA pairs; text or Parquet.
 
     CAFA files list the most specific labels and are closed upward. In other layouts a label without
     its parent is an error, unless `propagate_truth` or `lenient` adds the missing ancestors, or the
-    parent is unknown: an empty cell, or ``unknown``. See `read_scores` for the options.
+    parent is unknown: an empty cell, or ``unknown``. With `only`, rows of other samples are left
+    out. See `read_scores` for the options.
     """
     file = open_table(path, "truth", hierarchy, **options)
-    table = _read_table(file)
+    table = _read_table(file, only)
     propagates = propagate_truth or file.log.lenient or file.is_cafa
     positive, unknown = split_unknown(table.values)
     closed = close_annotated(positive, unknown, hierarchy, propagate_truth=propagates)
@@ -170,16 +173,16 @@ def read_ranking(
 # -- collecting batches -----------------------------------------------------------------------
 
 
-def _read_table(file: TableFile) -> Table:
+def _read_table(file: TableFile, only: pa.Array | None = None) -> Table:
     """Return a wide table as an array, a long one as a sparse matrix with zeros stored."""
     if file.layout == "long":
-        samples, rows = _read_entries(file)
+        samples, rows = _read_entries(file, only)
         shape = (len(samples), len(file.labels))
         entries = (rows["value"], (rows["sample"], rows["label"]))
         return Table(sparse.csr_array(entries, shape=shape), file.labels, samples)
     names: list[str] = []
     parts: list[NDArray[np.float64]] = []
-    for batch in file.batches():
+    for batch in _batches(file, only):
         names += batch.column(0).to_pylist()
         parts.append(batch_matrix(batch))
     if not names:
@@ -187,13 +190,19 @@ def _read_table(file: TableFile) -> Table:
     return Table(np.concatenate(parts), file.labels, tuple(names))
 
 
-def _read_entries(file: TableFile) -> tuple[tuple[str, ...], Rows]:
+def _batches(file: TableFile, only: pa.Array | None) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of a table, as far as they are of the samples in `only`."""
+    for batch in file.batches():
+        yield batch if only is None else batch.filter(pc.is_in(batch.column(0), only))
+
+
+def _read_entries(file: TableFile, only: pa.Array | None = None) -> tuple[tuple[str, ...], Rows]:
     """Return the samples of a long table, in order of appearance, and its rows with a label.
 
     Of repeated pairs the row with the best rank or, without ranks, the highest value is kept.
     """
     parts: dict[str, list[Any]] = defaultdict(list)
-    for batch in file.batches():
+    for batch in _batches(file, only):
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             parts[name].append(column if name == "sample" else column.to_numpy())
     if not parts:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from scipy import sparse
 
 from hierlpr._utils import AnyPath
 from hierlpr.data.tables import Table
-from hierlpr.exceptions import FileError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io import (
     HierarchyFile,
@@ -26,82 +23,28 @@ from hierlpr.io import (
     open_table,
     pair_samples,
     read_scores,
-    read_truth,
 )
 from hierlpr.io.auxiliary_tables import Weights, read_weights
-from hierlpr.io.read_tables import MissingTruth, Pair, batch_matrix
-from hierlpr.io.table_columns import Content
-from hierlpr.io.table_files import MissingScores, TableFile
+from hierlpr.io.read_tables import Pair, batch_matrix
+from hierlpr.io.table_files import TableFile
 from hierlpr.outofcore.names import NameList, NameNumbers, joined_names
 from hierlpr.outofcore.resources import (
     FIT_BYTES,
     GROWTH,
     NAME_BYTES,
     RANK_BYTES,
-    ExecutionOptions,
+    RunOptions,
     needed_memory,
     sorted_rows,
     whole_samples,
-    work_folder,
 )
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class RunOptions(ExecutionOptions):
-    """How tables are read, and how a run is executed.
-
-    Attributes
-    ----------
-    hierarchy : Hierarchy
-        The labels of the tables.
-    aliases : mapping
-        Other names of labels, as `hierlpr.io.load_hierarchy` returns them.
-    lenient : bool
-        Skip rows with problems and count them.
-    propagate_truth : bool
-        Add the missing ancestors of true labels.
-    missing_truth : {"negative", "skip"}, optional
-        What to do with samples without truth; see :func:`hierlpr.io.pair_samples`.
-    missing_scores : {"error", "allow"}
-        Whether scores may be missing.
-    table : mapping
-        How the tables are written: see :class:`hierlpr.io.TableOptions`.
-    """
-
-    hierarchy: Hierarchy
-    aliases: Mapping[str, str] = field(default_factory=dict)
-    lenient: bool = False
-    propagate_truth: bool = False
-    missing_truth: MissingTruth | None = None
-    missing_scores: MissingScores = "error"
-    table: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def shared(self) -> dict[str, Any]:
-        """Options of all readers."""
-        return {"aliases": self.aliases, "lenient": self.lenient, **self.table}
-
-    def scores(self, path: str) -> ReadTable:
-        """Read a whole table of scores."""
-        missing = self.missing_scores
-        return read_scores(path, self.hierarchy, missing_scores=missing, **self.shared)
-
-    def open(self, path: str, content: Content) -> TableFile:
-        """Open a table."""
-        missing = self.missing_scores
-        return open_table(path, content, self.hierarchy, missing_scores=missing, **self.shared)
-
-    def truth(self, path: str) -> ReadTable:
-        """Read a whole table of truth."""
-        return read_truth(path, self.hierarchy, propagate_truth=self.propagate_truth, **self.shared)
 
 
 def read_sample_weights(
     path: AnyPath | None, options: RunOptions, max_weight: float | None = None
 ) -> Weights | None:
     """Read the weights of samples, if a file has them."""
-    table = {**options.table, "lenient": options.lenient}
-    return None if path is None else read_weights(path, max_weight=max_weight, **table)
+    return None if path is None else read_weights(path, max_weight=max_weight, **options.table)
 
 
 def as_hierarchy_file(hierarchy: Any) -> HierarchyFile:
@@ -122,15 +65,10 @@ class ScoreBatches:
     """
 
     def __init__(
-        self,
-        path: str,
-        options: RunOptions,
-        *,
-        n_bytes: int | None = None,
-        keep_names: bool = False,
+        self, path: str, options: RunOptions, *, n_bytes: int = 0, keep_names: bool = False
     ) -> None:
         self._path, self._options, self._keep_names = path, options, keep_names
-        self._file = options.open(path, "scores")
+        self._file = open_table(path, "scores", options.hierarchy, **options.table)
         self.n_scores, needed = needed_memory(self._file, n_bytes or RANK_BYTES)
         self.is_whole = options.scheduler is None and options.fits(needed)
         self.n_samples, self.names = 0, pa.array([], pa.string())
@@ -140,7 +78,7 @@ class ScoreBatches:
         options, file = self._options, self._file
         if self.is_whole:
             options.on_progress("reading scores", 0, 1)
-            read = options.scores(self._path)
+            read = read_scores(self._path, options.hierarchy, **options.table)
             names = pa.array(read.samples, pa.string())
             self.n_samples, self.names, self.report = len(names), names, read.report
             yield read.table, names
@@ -239,37 +177,30 @@ class Samples(NamedTuple):
         return self.pair.scores.n_samples
 
 
-def read_pair(
-    scores: str, truth: str | None, options: RunOptions, seed: int, *, n_bytes: int | None = None
-) -> Samples:
+def read_pair(scores: str, truth: str | None, options: RunOptions, seed: int) -> Samples:
     """Read scores and truth of the same samples: all of them, or a random subset.
 
-    Without truth, the scores take its place in the pair. The subset is so large that its instances
-    take up the working memory with `n_bytes` each.
+    Without truth, the scores take its place in the pair.
     """
-    n_bytes = n_bytes or FIT_BYTES
     options.on_progress("reading scores", 0, 1)
-    scored, notes = read_samples(scores, options, seed, n_bytes=n_bytes)
+    scored, notes = read_samples(scores, options, seed)
     if truth is None:
         return Samples(Pair(scored.table, scored.table, ()), (scored.report,), notes)
-    if notes or not options.fits(needed_memory(options.open(truth, "truth"), n_bytes)[1]):
-        labelled = _read_truth_of(truth, scored.samples, options)
-    else:
-        labelled = options.truth(truth)
+    file = open_table(truth, "truth", options.hierarchy, **options.table)
+    is_part = bool(notes) or not options.fits(needed_memory(file, FIT_BYTES)[1])
+    labelled = options.truth(truth, pa.array(scored.samples) if is_part else None)
     pair = pair_samples(scored, labelled, missing_truth=options.missing_truth)
     return Samples(pair, (scored.report, labelled.report), (*notes, *pair.notes))
 
 
-def read_samples(
-    scores: str, options: RunOptions, seed: int, *, n_bytes: int | None = None
-) -> tuple[ReadTable, tuple[str, ...]]:
+def read_samples(scores: str, options: RunOptions, seed: int) -> tuple[ReadTable, tuple[str, ...]]:
     """Read all scores of a file or, if they do not fit into memory, those of a random subset.
 
-    Every sample has the same chance to be in the subset. Also returns a note about it.
+    Every sample has the same chance to be in the subset, whose instances take up the working memory
+    with `FIT_BYTES` each. Also returns a note about it.
     """
-    n_bytes = n_bytes or FIT_BYTES
-    source = ScoreBatches(scores, options, n_bytes=n_bytes)
-    capacity = np.inf if source.is_whole else int(options.memory)
+    source = ScoreBatches(scores, options, n_bytes=FIT_BYTES)
+    capacity = np.inf if source.is_whole else options.memory
     rng = np.random.default_rng(seed)
     # Each sample gets a random key; those with the smallest keys are kept as far as they fit.
     parts: list[tuple[NDArray[np.float64], Table, pa.Array]] = []
@@ -277,7 +208,7 @@ def read_samples(
     for table, names in source:
         parts.append((rng.random(table.n_samples), table, names))
         key = np.concatenate([keys for keys, _, _ in parts])
-        size = np.concatenate([_bytes_per_sample(part, n_bytes) for _, part, _ in parts])
+        size = np.concatenate([_bytes_per_sample(part) for _, part, _ in parts])
         order = np.argsort(key)
         fitting = np.cumsum(size[order]) <= capacity
         if fitting.all() and largest == 1.0:
@@ -291,56 +222,25 @@ def read_samples(
     table = _concatenate([part for _, part, _ in parts])
     names = joined_names([own for _, _, own in parts])
     table = replace(table, samples=tuple(names.to_pylist()))
-    notes: tuple[str, ...] = ()
-    if table.n_samples < source.n_samples:
-        notes = (
-            f"{table.n_samples:,} of {source.n_samples:,} samples are used, drawn at random; more "
-            "do not fit into the working memory",
-        )
-    return ReadTable(table, source.report, "long" if table.from_complete_list else "wide"), notes
+    notes = (
+        f"{table.n_samples:,} of {source.n_samples:,} samples are used, drawn at random; more do "
+        "not fit into the working memory",
+    )
+    read = ReadTable(table, source.report, "long" if table.from_complete_list else "wide")
+    return read, notes if table.n_samples < source.n_samples else ()
 
 
-def _bytes_per_sample(table: Table, n_bytes: int) -> NDArray[np.int64]:
+def _bytes_per_sample(table: Table) -> NDArray[np.int64]:
     if isinstance(table.values, np.ndarray):
-        return np.full(table.n_samples, NAME_BYTES + n_bytes * table.values.shape[1])
-    return np.asarray(NAME_BYTES + n_bytes * GROWTH * np.diff(table.values.indptr), dtype=np.int64)
+        return np.full(table.n_samples, NAME_BYTES + FIT_BYTES * table.values.shape[1])
+    n_instances = GROWTH * np.diff(table.values.indptr)
+    return np.asarray(NAME_BYTES + FIT_BYTES * n_instances, dtype=np.int64)
 
 
 def _concatenate(tables: list[Table]) -> Table:
     values = [table.values for table in tables]
     if len(tables) == 1:
         return tables[0]
-    joined: Any = np.concatenate(values) if isinstance(values[0], np.ndarray) else None
-    if joined is None:
-        joined = sparse.csr_array(sparse.vstack(values, format="csr"))
-    return replace(tables[0], values=joined)
-
-
-def _read_truth_of(truth: str, names: tuple[str, ...], options: RunOptions) -> ReadTable:
-    """Read the truth of some samples, through a temporary file of their rows."""
-    file = options.open(truth, "truth")
-    wanted = pa.array(names, pa.string())
-    with work_folder(options) as folder:
-        part = folder / "truth.parquet"
-        writer: Any = None
-        for batch in file.batches():
-            rows = pa.Table.from_batches([batch]).filter(pc.is_in(batch.column(0), wanted))
-            if file.layout == "long":
-                code = rows.column("label").to_numpy()
-                label = pa.array(file.labels).take(pa.array(code, mask=code < 0))
-                rows = rows.set_column(1, "label", label).rename_columns(
-                    ["sample", "label", "truth"]
-                )
-            writer = writer or pq.ParquetWriter(part, rows.schema)
-            writer.write_table(rows)
-        if writer is None:
-            raise file.no_rows_error()
-        writer.close()
-        plain = replace(options, table={}, aliases={})
-        plain = replace(plain, propagate_truth=plain.propagate_truth or file.is_cafa)
-        try:
-            read = plain.truth(str(part))
-        except FileError as error:
-            raise FileError(str(error).replace(str(part), truth)) from None
-    report = replace(read.report, path=truth, format=file.log.format)
-    return ReadTable(read.table, report, file.layout, file.is_cafa)
+    if isinstance(values[0], np.ndarray):
+        return replace(tables[0], values=np.concatenate(values))
+    return replace(tables[0], values=sparse.csr_array(sparse.vstack(values, format="csr")))

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,7 @@ from hierlpr.data.truth import Truth
 from hierlpr.io import ReadReport, ReadTable, open_table, read_ranking
 from hierlpr.io.auxiliary_tables import Weights
 from hierlpr.io.read_tables import match_samples
+from hierlpr.io.table_files import TableFile
 from hierlpr.metrics.evaluation import (
     Evaluation,
     Rows,
@@ -32,29 +33,22 @@ from hierlpr.metrics.evaluation import (
     listed_groups,
     score_groups,
 )
-from hierlpr.outofcore.batches import (
-    RunOptions,
-    as_hierarchy_file,
-    read_sample_weights,
-)
+from hierlpr.outofcore.batches import as_hierarchy_file, read_sample_weights
 from hierlpr.outofcore.names import NameNumbers
 from hierlpr.outofcore.resources import (
     EVALUATE_BYTES,
+    RunKeywords,
+    RunOptions,
     estimate_rows,
     sorted_rows,
     whole_samples,
 )
 
-_ROW_SCHEMA = pa.schema(
-    {
-        "sample": pa.int64(),
-        "key": pa.float64(),
-        "row": pa.int64(),
-        "label": pa.int32(),
-        "score": pa.float64(),
-        "call": pa.bool_(),
-    }
-)
+# `key` is the rank of a row or its falling score, `row` its number in the file.
+_ROW_SCHEMA = pa.schema({
+    "sample": pa.int64(), "key": pa.float64(), "row": pa.int64(), "label": pa.int32(),
+    "score": pa.float64(), "call": pa.bool_(),
+})  # fmt: skip
 
 
 class EvaluateOutcome(NamedTuple):
@@ -80,14 +74,14 @@ def evaluate_file(
     hierarchy: Any,
     *,
     weights: AnyPath | None = None,
-    **options: Any,
+    **options: Unpack[RunKeywords],
 ) -> EvaluateOutcome:
-    """Measure a ranking against the truth.
+    """Measure a ranking and its calls against the truth.
 
     Parameters
     ----------
     ranking : path
-        A file that `rank_file` or `hierlpr.io.write_ranking` wrote, or CAFA predictions.
+        A file that `rank_file` wrote, or CAFA predictions.
     truth : path
         As in `fit_file`.
     hierarchy : path, HierarchyFile or Hierarchy
@@ -95,17 +89,33 @@ def evaluate_file(
     weights : path, optional
         As in `fit_file`. Weights count in shares and means; sizes and counts are unweighted.
     **options
-        As in `fit_file`.
+        See `RunKeywords`.
     """
     loaded = as_hierarchy_file(hierarchy)
-    run = RunOptions(hierarchy=loaded.hierarchy, **{"aliases": loaded.aliases, **options})
+    options.setdefault("aliases", loaded.aliases)
+    run = RunOptions(loaded.hierarchy, **options)
     weights_file = read_sample_weights(weights, run)
     path = os.fspath(ranking)
     run.on_progress("reading", 0, 1)
-    labelled = run.truth(os.fspath(truth))
-    if not run.fits(estimate_rows(path) * EVALUATE_BYTES):
-        return _Streamed(path, labelled, run, weights_file).outcome()
-    ranked = read_ranking(path, run.hierarchy, aliases=run.aliases, lenient=run.lenient)
+    labelled = run.truth(truth)
+    evaluate = _in_memory if run.fits(estimate_rows(path) * EVALUATE_BYTES) else _streamed
+    done = evaluate(path, labelled, run, weights_file)
+    return (
+        done
+        if weights_file is None
+        else done._replace(reports=(*done.reports, weights_file.report))
+    )
+
+
+def _reading(run: RunOptions) -> dict[str, Any]:
+    """Return how rankings are read: hierlpr wrote them, so their columns have a fixed form."""
+    return {name: x for name, x in run.table.items() if name in ("aliases", "lenient")}
+
+
+def _in_memory(
+    path: str, labelled: ReadTable, run: RunOptions, weights: Weights | None
+) -> EvaluateOutcome:
+    ranked = read_ranking(path, run.hierarchy, **_reading(run))
     matched = _match(ranked.samples, labelled, run, path)
     row = matched.row[ranked.sample]
     is_evaluated: Any = row >= 0
@@ -119,18 +129,15 @@ def evaluate_file(
         run.hierarchy,
         ordered=ranked.lpr is not None,
         call=None if ranked.call is None else ranked.call[is_evaluated],
-        sample_weight=weights_file and weights_file.match(matched.names, f"{truth} and {ranking}"),
+        sample_weight=_matched_weights(weights, matched, labelled, path),
     )
-    reports = (ranked.report, labelled.report, *([weights_file.report] if weights_file else []))
-    return EvaluateOutcome(evaluation, reports, tuple(matched.notes))
+    return EvaluateOutcome(evaluation, (ranked.report, labelled.report), tuple(matched.notes))
 
 
-def _match(
-    samples: tuple[str, ...], labelled: ReadTable, options: RunOptions, source: str
-) -> _Matched:
+def _match(samples: tuple[str, ...], labelled: ReadTable, run: RunOptions, source: str) -> _Matched:
     """Find the samples of a ranking in the truth; those it lacks get no label or are left out."""
     row, is_negative, notes = match_samples(
-        samples, labelled, missing_truth=options.missing_truth, source=source, word="ranked"
+        samples, labelled, missing_truth=run.missing_truth, source=source, word="ranked"
     )
     names, truth = list(labelled.samples), labelled.table.values
     unlisted = len(set(names) - set(samples))
@@ -144,128 +151,110 @@ def _match(
             f"{unlisted:,} samples with truth are not in the ranking; their labels count as not "
             "called"
         )
-    return _Matched(row, Truth.of(truth, options.hierarchy).tocsr(), names, notes)
+    return _Matched(row, Truth.of(truth, run.hierarchy).tocsr(), names, notes)
 
 
-class _Streamed:
-    """An evaluation of a ranking that does not fit into memory."""
+def _matched_weights(
+    weights: Weights | None, matched: _Matched, labelled: ReadTable, path: str
+) -> NDArray[np.float64] | None:
+    if weights is None:
+        return None
+    values = weights.match(matched.names, f"{labelled.report.path} and {path}")
+    return check_sample_weight(values, len(matched.names))
 
-    def __init__(
-        self,
-        path: str,
-        labelled: ReadTable,
-        options: RunOptions,
-        weights: Weights | None,
-    ) -> None:
-        self._labelled, self._options, self._weights = labelled, options, weights
-        self._path = path
-        self._file = open_table(
-            path, "ranking", options.hierarchy, aliases=options.aliases, lenient=options.lenient
-        )
-        self._is_ordered = self._has_calls = False
-        self._numbers, self._samples = NameNumbers(), ()
-        self._key: list[NDArray[np.float64]] = []  # rank or falling score of every row
-        self._n_rows = self._n_again = 0
 
-    def outcome(self) -> EvaluateOutcome:
-        """Read the ranking once, sorted by sample, and measure it."""
-        by = "sample, key, row"
-        options, numbers = self._options, self._numbers
-        ordered = sorted_rows(self._rows(), _ROW_SCHEMA, by, options, lambda: numbers.n_bytes)
-        with closing(ordered) as rows:
-            return self._outcome(whole_samples(rows, self._options.batch_instances))
-
-    def _outcome(self, batches: Iterator[dict[str, NDArray[Any]]]) -> EvaluateOutcome:
-        first = next(batches, None)
+def _streamed(
+    path: str, labelled: ReadTable, run: RunOptions, weights: Weights | None
+) -> EvaluateOutcome:
+    """Read a ranking once, sorted by sample, and measure it in batches of samples."""
+    file = open_table(path, "ranking", run.hierarchy, **_reading(run))
+    numbers, columns, n_rows = NameNumbers(), set[str](), estimate_rows(path)
+    keys: list[NDArray[np.float64]] = []
+    rows = sorted_rows(
+        _numbered_rows(file, numbers, columns, keys, run, n_rows),
+        _ROW_SCHEMA,
+        "sample, key, row",
+        run,
+        lambda: numbers.n_bytes,
+    )
+    with closing(rows):
+        batches = whole_samples(rows, run.batch_instances)
+        first = next(batches, None)  # all rows have been read then
         if first is None:
-            raise self._file.no_rows_error()
-        self._samples = tuple(self._numbers.release().to_pylist())
-        matched = _match(self._samples, self._labelled, self._options, self._path)
-        truth = matched.truth
-        source = f"{self._labelled.report.path} and {self._path}"
-        read = self._weights and self._weights.match(matched.names, source)
-        weight = None if read is None else check_sample_weight(read, len(matched.names))
-        sums, signed = self._measure(first, batches, matched.row, truth, weight)
-        key = np.concatenate(self._key)
-        if not self._is_ordered:
-            groups = score_groups(-key, signed)
-        elif (np.diff(key) > 0).all():
-            groups = listed_groups(signed)
-        else:
-            groups = listed_groups(signed[np.argsort(key)])
-        evaluation = sums.evaluation(*groups, None if weight is None else effective_number(weight))
-        n_rows = self._n_rows - self._n_again
-        report = self._file.log.complete(rows=n_rows, samples=len(self._samples))
-        reports = [report, self._labelled.report]
-        reports += [self._weights.report] if self._weights else []
-        return EvaluateOutcome(evaluation, tuple(reports), tuple(matched.notes))
-
-    def _rows(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of the ranking with numbers in place of names."""
-        total = estimate_rows(self._path)
-        for rows in self._file.batches():
-            batch = rows.filter(pc.greater_equal(rows.column("label"), 0))
-            columns = set(batch.schema.names)
-            # With LPRs it is a ranking, whose order counts among equal scores.
-            self._is_ordered, self._has_calls = "lpr" in columns, "call" in columns
-            score, n = batch.column("value").to_numpy(), len(batch)
-            key = batch.column("rank").to_numpy() if "rank" in columns else -score
-            self._key.append(key)
-            call = batch.column("call").to_numpy() != 0 if self._has_calls else np.ones(n, bool)
-            row = np.arange(self._n_rows, self._n_rows + n)
-            sample = self._numbers.numbers(batch.column("sample"))
-            label = batch.column("label")
-            arrays = [pa.array(sample), pa.array(key), pa.array(row), label, pa.array(score)]
-            arrays.append(pa.array(call))
-            self._n_rows += n
-            self._options.on_progress("reading", self._n_rows, max(self._n_rows, total))
-            yield pa.RecordBatch.from_arrays(arrays, schema=_ROW_SCHEMA)
-
-    def _measure(
-        self,
-        first: dict[str, NDArray[Any]],
-        batches: Iterator[dict[str, NDArray[Any]]],
-        row_of: NDArray[np.int64],
-        truth: Truth,
-        weight: NDArray[np.float64] | None,
-    ) -> tuple[SampleSums, NDArray[Any]]:
-        """Add up the measures of samples; also return the signed weight of each row."""
-        sums = SampleSums(truth, self._options.hierarchy, weight, has_calls=self._has_calls)
-        signed = np.zeros(self._n_rows, dtype=np.int8 if weight is None else np.float64)
-        is_ranked = np.zeros(truth.shape[0], dtype=bool)
-        done = 0
+            raise file.no_rows_error()
+        key, samples = np.concatenate(keys), tuple(numbers.release().to_pylist())
+        keys.clear()
+        matched = _match(samples, labelled, run, path)
+        weight = _matched_weights(weights, matched, labelled, path)
+        sums = SampleSums(matched.truth, run.hierarchy, weight, has_calls="call" in columns)
+        signed = np.zeros(key.size, dtype=np.int8 if weight is None else np.float64)
+        is_ranked = np.zeros(len(matched.names), dtype=bool)
+        n_read = n_listed = 0
         for batch in chain((first,), batches):
-            once = self._first_of_pairs(batch)
-            batch = {name: column[once] for name, column in batch.items()}
-            is_evaluated = row_of[batch["sample"]] >= 0
-            rows = row_of[batch["sample"][is_evaluated]]
-            samples, sample = np.unique(rows, return_inverse=True)
-            is_ranked[samples] = True
-            call = batch["call"][is_evaluated] if self._has_calls else None
-            listed = Rows(sample, batch["label"][is_evaluated], batch["score"][is_evaluated], call)
-            counts = None if weight is None else weight[samples]
-            signed[batch["row"][is_evaluated]] = sums.add(listed, truth[samples], counts)
-            done += batch["row"].size
-            self._options.on_progress("measuring", done, self._n_rows)
-        rest = np.flatnonzero(~is_ranked)  # samples that the ranking does not list
-        if rest.size:
-            nothing = Rows(np.empty(0, int), np.empty(0, int), np.empty(0), None)
-            if self._has_calls:
-                nothing = nothing._replace(call=np.empty(0, dtype=bool))
-            sums.add(nothing, truth[rest], None if weight is None else weight[rest])
-        return sums, signed
+            n_read += batch["row"].size
+            batch = _without_repeated(batch, file, samples)
+            n_listed += batch["row"].size
+            row = matched.row[batch["sample"]]
+            listed = {name: column[row >= 0] for name, column in batch.items()}
+            at, sample = np.unique(row[row >= 0], return_inverse=True)
+            is_ranked[at] = True
+            call = listed["call"] if "call" in columns else None
+            signed[listed["row"]] = sums.add(
+                Rows(sample, listed["label"], listed["score"], call),
+                matched.truth[at],
+                None if weight is None else weight[at],
+            )
+            run.on_progress("measuring", n_read, key.size)
+    rest = np.flatnonzero(~is_ranked)  # samples that the ranking does not list
+    if rest.size:
+        none = np.empty(0, dtype=np.int64)
+        call = none.astype(bool) if "call" in columns else None
+        nothing = Rows(none, none, none.astype(np.float64), call)
+        sums.add(nothing, matched.truth[rest], None if weight is None else weight[rest])
+    if "lpr" not in columns:
+        groups = score_groups(-key, signed)
+    else:  # a ranking, whose order counts among equal scores
+        is_in_order = (np.diff(key) > 0).all()
+        groups = listed_groups(signed if is_in_order else signed[np.argsort(key)])
+    evaluation = sums.evaluation(*groups, None if weight is None else effective_number(weight))
+    report = file.log.complete(rows=n_listed, samples=len(samples))
+    return EvaluateOutcome(evaluation, (report, labelled.report), tuple(matched.notes))
 
-    def _first_of_pairs(self, batch: dict[str, NDArray[Any]]) -> Any:
-        """Return which rows are the first of their pair; repeated pairs are reported."""
-        sample, label = batch["sample"], batch["label"]
-        pairs = sample * self._options.hierarchy.n_labels + label
-        first = np.unique(pairs, return_index=True)[1]
-        if first.size == pairs.size:
-            return slice(None)
-        again = np.ones(pairs.size, dtype=bool)
-        again[first] = False
-        at = int(np.argmax(again))
-        self._n_again += int(again.sum())
-        pair = self._samples[sample[at]], self._file.labels[label[at]]
-        self._file.report_repeated_pairs(int(again.sum()), *pair)
-        return ~again
+
+def _numbered_rows(
+    file: TableFile,
+    numbers: NameNumbers,
+    columns: set[str],
+    keys: list[NDArray[np.float64]],
+    run: RunOptions,
+    n_expected: int,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a ranking with numbers in place of names; add to `columns` and `keys`."""
+    n_rows = 0
+    for batch in file.batches():
+        batch = batch.filter(pc.greater_equal(batch.column("label"), 0))
+        columns |= set(batch.schema.names)
+        score, n = batch.column("value").to_numpy(), len(batch)
+        keys.append(batch.column("rank").to_numpy() if "rank" in columns else -score)
+        call = batch.column("call").to_numpy() != 0 if "call" in columns else np.ones(n, bool)
+        row = np.arange(n_rows, n_rows + n)
+        sample = numbers.numbers(batch.column("sample"))
+        arrays = [sample, keys[-1], row, batch.column("label"), score, call]
+        n_rows += n
+        run.on_progress("reading", n_rows, max(n_rows, n_expected))
+        yield pa.RecordBatch.from_arrays([pa.array(x) for x in arrays], schema=_ROW_SCHEMA)
+
+
+def _without_repeated(
+    batch: dict[str, NDArray[Any]], file: TableFile, samples: tuple[str, ...]
+) -> dict[str, NDArray[Any]]:
+    """Return the rows that are the first of their pair, after reporting the others."""
+    pairs = batch["sample"] * len(file.labels) + batch["label"]
+    again = np.ones(pairs.size, dtype=bool)
+    again[np.unique(pairs, return_index=True)[1]] = False
+    if not again.any():
+        return batch
+    at = int(np.argmax(again))
+    pair = samples[batch["sample"][at]], file.labels[batch["label"][at]]
+    file.report_repeated_pairs(int(again.sum()), *pair)
+    return {name: column[~again] for name, column in batch.items()}

@@ -6,22 +6,23 @@ the whole order of :func:`hierlpr.rank`, so that the result does not depend on t
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Unpack
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from hierlpr._utils import AnyPath
 from hierlpr._utils.checks import check_choice
-from hierlpr._utils.files import atomic_output
+from hierlpr._utils.files import atomic_output, refuse_overlap
 from hierlpr.cutoff.decisions import decide
 from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.cutoff.sets import SET_WORDS, SetRule, deepest_sure
@@ -33,46 +34,50 @@ from hierlpr.io import ReadReport
 from hierlpr.io.reading import ending
 from hierlpr.io.table_output import CHANCES, ENDINGS, RANKING_SCHEMA, TableWriter
 from hierlpr.lpr.drift import Drift
-from hierlpr.model import HierLPR
+from hierlpr.model import HierLPR, load_model
 from hierlpr.model.prediction import difference_note, set_rule, sets_of
-from hierlpr.outofcore.batches import RunOptions, ScoreBatches, read_samples
-from hierlpr.outofcore.resources import CHUNK_ROWS, sorted_rows
+from hierlpr.outofcore.batches import ScoreBatches, read_samples
+from hierlpr.outofcore.resources import CHUNK_ROWS, RunKeywords, RunOptions, sorted_rows
 from hierlpr.outofcore.workers import map_batches
 from hierlpr.ranking.order import Ranking, rank
 
 # Rows per sample: all labels, those that are possible, or the deepest sure label.
 SetRows = Literal["all", "possible", "deepest"]
 SURE = SET_WORDS.index("sure")
+CODES = pa.dictionary(pa.int32(), pa.string())  # labels by number
 Numbered = tuple[Table, int]  # samples, and how many come before them
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+def load_for_scores(model: AnyPath, **options: Unpack[RunKeywords]) -> tuple[HierLPR, RunOptions]:
+    """Load a model of scores, and how scores are read for it; a classifier is refused."""
+    fitted: HierLPR = load_model(model)
+    missing: Any = fitted.missing_scores
+    options.setdefault("missing_scores", missing)
+    return fitted, RunOptions(fitted.hierarchy_, **options)
+
+
 class PredictionJob:
-    """A model, the scores it is used on, and the file for the result."""
+    """A model, the scores it is used on, and the file for the result.
 
-    model: HierLPR
-    scores: str
-    out: str
-    kind: str  # ending of the output
-    captions: tuple[str, ...] | None  # names of the labels for people
-    options: RunOptions
-    notes: list[str] = field(default_factory=list)  # what is wrong with the scores
+    `captions` are names of the labels for people, and `notes` say what is wrong with the scores.
+    """
 
-    @classmethod
-    def of(
-        cls,
-        model: HierLPR,
-        scores: str,
-        out: str,
-        options: RunOptions,
+    def __init__(
+        self,
+        model: AnyPath,
+        scores: AnyPath,
+        out: AnyPath,
         *,
         with_names: bool,
         endings: tuple[str, ...] = ENDINGS,
-    ) -> PredictionJob:
-        """Make a job; raise if its output cannot be written under this name."""
-        kind = check_choice(ending(out), endings, name="the ending of the output")
-        captions = _captions(model.hierarchy_, kind, out) if with_names else None
-        return cls(model, scores, out, kind, captions, options)
+        **options: Unpack[RunKeywords],
+    ) -> None:
+        refuse_overlap({"the output": out}, {"the model": model, "the scores": scores})
+        self.model, self.options = load_for_scores(model, **options)
+        self.scores, self.out = os.fspath(scores), os.fspath(out)
+        kind = check_choice(ending(self.out), endings, name="the ending of the output")
+        self.captions = _captions(self.model.hierarchy_, kind, self.out) if with_names else None
+        self.notes: list[str] = []
 
     def batches(
         self, source: ScoreBatches, names: deque[pa.Array] | None = None
@@ -118,8 +123,7 @@ class PredictionJob:
 
     def schema(self, columns: pa.Schema) -> pa.Schema:
         """Return the columns of the output."""
-        codes = pa.dictionary(pa.int32(), pa.string())
-        return columns if self.captions is None else columns.append(pa.field("name", codes))
+        return columns if self.captions is None else columns.append(pa.field("name", CODES))
 
 
 def _captions(hierarchy: Hierarchy, kind: str, out: str) -> tuple[str, ...]:
@@ -291,8 +295,7 @@ def write_sets(job: PredictionJob, wanted: SetRows) -> SetsOutcome:
     """Write the sure and possible labels of every sample, in the order of the scores."""
     source = ScoreBatches(job.scores, job.options)
     function = partial(set_rows, job.model, wanted=wanted)
-    codes = pa.dictionary(pa.int32(), pa.string())
-    schema = pa.schema({"sample": pa.string(), "label": codes})
+    schema = pa.schema({"sample": pa.string(), "label": CODES})
     if wanted != "deepest":
         schema = schema.append(pa.field("set", pa.dictionary(pa.int8(), pa.string())))
     schema, n_sure, n_possible = job.schema(schema), 0, 0

@@ -9,9 +9,8 @@ import re
 import tempfile
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +19,8 @@ from numpy.typing import NDArray
 from hierlpr._kernels._jit import n_jobs_or_default
 from hierlpr._utils import AnyPath, require
 from hierlpr.exceptions import DataError, FileError, ResourceError
+from hierlpr.hierarchy import Hierarchy
+from hierlpr.io.read_tables import MissingTruth, ReadTable, read_truth
 from hierlpr.io.reading import (
     BLOCK,
     GZIP_MAGIC,
@@ -30,9 +31,8 @@ from hierlpr.io.reading import (
     open_plain,
     reason,
 )
-from hierlpr.io.table_files import TableFile
+from hierlpr.io.table_files import TableFile, TableOptions
 
-DEFAULT_MEMORY = "1GB"
 SMALLEST_MEMORY = 1 << 26
 CHUNK_ROWS = 1 << 18
 
@@ -56,44 +56,73 @@ def _no_progress(stage: str, done: int, total: int) -> None:
     """Show nothing."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutionOptions:
-    """How a run is executed: keyword arguments of every function of `hierlpr.workflows`.
+class RunKeywords(TableOptions, total=False):
+    """Keyword arguments of the functions of `hierlpr.workflows`; all are optional.
 
-    Attributes
-    ----------
+    Those of :class:`hierlpr.io.TableOptions` say how tables are read; the others are:
+
+    missing_truth : {"negative", "skip"}
+        What to do with samples without truth; see :func:`hierlpr.io.pair_samples`.
+    propagate_truth : bool
+        Add the missing ancestors of true labels.
     memory : str or int
         Working memory, such as ``"1GB"``, in addition to the interpreter and its libraries (about
         0.3 GB). Larger files are streamed in batches, or a random subset of their samples is drawn.
-    work : path, optional
+    work : path
         Directory for temporary files; by default that of the operating system.
-    scheduler : str, optional
-        Address of a Dask scheduler whose workers process the batches; ``"local"`` starts one
-        worker per core on this machine.
-    on_progress : callable, optional
+    scheduler : str
+        Address of a Dask scheduler whose workers process the batches of `rank_file` and
+        `sets_file`; ``"local"`` starts one worker per core on this machine.
+    on_progress : callable
         Called with stage, done and total.
     """
 
-    memory: str | int = DEFAULT_MEMORY
-    work: AnyPath | None = None
-    scheduler: str | None = None
-    on_progress: OnProgress = _no_progress
+    missing_truth: MissingTruth | None
+    propagate_truth: bool
+    memory: str | int
+    work: AnyPath | None
+    scheduler: str | None
+    on_progress: OnProgress
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "memory", parse_memory(self.memory))
-        if self.work is not None and not Path(self.work).is_dir():
-            raise FileError(f"{self.work}: this folder for temporary files does not exist.")
+
+class RunOptions:
+    """The `RunKeywords` of a run with their defaults, and the hierarchy of its tables."""
+
+    def __init__(
+        self,
+        hierarchy: Hierarchy,
+        *,
+        missing_truth: MissingTruth | None = None,
+        propagate_truth: bool = False,
+        memory: str | int = "1GB",
+        work: AnyPath | None = None,
+        scheduler: str | None = None,
+        on_progress: OnProgress = _no_progress,
+        **table: Unpack[TableOptions],
+    ) -> None:
+        self.hierarchy, self.table, self.scheduler = hierarchy, table, scheduler
+        self.missing_truth, self.propagate_truth = missing_truth, propagate_truth
+        self.memory, self.work, self.on_progress = parse_memory(memory), work, on_progress
+        if work is not None and not Path(work).is_dir():
+            raise FileError(f"{work}: this folder for temporary files does not exist.")
+
+    def truth(self, path: AnyPath, samples: pa.Array | None = None) -> ReadTable:
+        """Read a table of truth, of all samples or of those in an array of names."""
+        propagates = self.propagate_truth
+        return read_truth(
+            path, self.hierarchy, propagate_truth=propagates, only=samples, **self.table
+        )
 
     def fits(self, n_bytes: int) -> bool:
-        """Whether this many bytes fit into the working memory."""
-        return n_bytes <= int(self.memory)
+        """Return whether this many bytes fit into the working memory."""
+        return n_bytes <= self.memory
 
     def require_memory(self, n_bytes: int, what: str) -> None:
         """Raise if `what` takes more than its share of the working memory."""
-        if n_bytes > NAMES_SHARE * int(self.memory):
+        if n_bytes > NAMES_SHARE * self.memory:
             least = math.ceil(n_bytes / NAMES_SHARE / 1e8) / 10
             raise ResourceError(
-                f"{int(self.memory) / 1e9:.2g} GB of working memory are too little for {what}: at "
+                f"{self.memory / 1e9:.2g} GB of working memory are too little for {what}: at "
                 f"least {least:.1f} GB are needed.",
                 options=("memory",),
             )
@@ -101,7 +130,7 @@ class ExecutionOptions:
     @property
     def batch_instances(self) -> int:
         """Number of instances per batch."""
-        return max(1 << 12, min(int(self.memory) // 4 // BATCH_BYTES, 1 << 22))
+        return max(1 << 12, min(self.memory // 4 // BATCH_BYTES, 1 << 22))
 
 
 def parse_memory(text: str | int) -> int:
@@ -167,7 +196,7 @@ def _text_bytes(path: str) -> int:
 
 
 @contextmanager
-def work_folder(options: ExecutionOptions) -> Iterator[Path]:
+def work_folder(options: RunOptions) -> Iterator[Path]:
     """Yield a private folder for temporary files; a full disk is reported with its name."""
     parent = tempfile.gettempdir() if options.work is None else options.work
     try:
@@ -220,7 +249,7 @@ def sorted_rows(
     batches: Iterable[pa.RecordBatch],
     schema: pa.Schema,
     by: str,
-    options: ExecutionOptions,
+    options: RunOptions,
     names_size: Callable[[], int] = lambda: 0,
 ) -> Generator[pa.RecordBatch]:
     """Yield the rows of all batches, sorted by the columns `by`.
@@ -236,7 +265,7 @@ def sorted_rows(
                 writer.write_table(pa.Table.from_batches([batch]), max_chunksize=CHUNK_ROWS)
         pa.default_memory_pool().release_unused()
         # Names leave less for the sort, but never less than it needs.
-        most, least = int(options.memory), math.sqrt(SORT_UNIT * file.stat().st_size)
+        most, least = options.memory, math.sqrt(SORT_UNIT * file.stat().st_size)
         memory = int(min(SORT_SHARE * most, max(least, SORT_SHARE * (most - names_size()))))
         with pa.OSFile(str(file), "rb") as source, duckdb_connection(folder, memory) as connection:
             stored = pa.ipc.open_file(source)
