@@ -75,11 +75,7 @@ def information_accretion(truth: Any, hierarchy: Hierarchy) -> Float:
 
     :math:`ia(k) = -\log_2 P(Q_k = 1 \mid Q_p = 1\ \forall p \in parents(k))`, by counting samples.
     A label that no sample has, whose estimate would be infinite, gets 0 and so is left out of
-    weighted measures, as in the CAFA evaluation.
-
-    References
-    ----------
-    Clark and Radivojac (2013), key ``clark2013``.
+    weighted measures, as in the CAFA evaluation. See Clark and Radivojac (2013), key ``clark2013``.
 
     Examples
     --------
@@ -125,7 +121,8 @@ def cafa_curve(
     r"""Evaluate scores at a series of thresholds, as the CAFA challenge does.
 
     Every label is first raised to the score of its highest descendant, and the truth is closed.
-    Precision is a mean over the samples with calls, everything else over all samples.
+    Precision is a mean over the samples with calls, everything else over all samples. See Radivojac
+    et al. (2013), key ``radivojac2013``; Piovesan et al. (2024), key ``piovesan2024``.
 
     Parameters
     ----------
@@ -137,10 +134,6 @@ def cafa_curve(
         Weight of every label, such as `information_accretion`; labels of weight 0 are left out.
     thresholds : array-like, optional
         Ascending and positive; 0.01, 0.02, ... 0.99 if not given.
-
-    References
-    ----------
-    Radivojac et al. (2013), key ``radivojac2013``; Piovesan et al. (2024), key ``piovesan2024``.
 
     Examples
     --------
@@ -268,11 +261,8 @@ def _entries(
 def cafa_f_max_score(truth: Any, scores: Any, hierarchy: Hierarchy, **options: Any) -> float:
     r"""Return F-max of CAFA, :math:`\max_\tau 2 P(\tau) R(\tau) / (P(\tau) + R(\tau))`.
 
-    Options as in `cafa_curve`; with ``weight=`` it is the weighted F-max.
-
-    References
-    ----------
-    Radivojac et al. (2013), key ``radivojac2013``.
+    Options as in `cafa_curve`; with ``weight=`` it is the weighted F-max. See Radivojac et al.
+    (2013), key ``radivojac2013``.
 
     Examples
     --------
@@ -288,13 +278,9 @@ def s_min_error(
 ) -> float:
     r"""Return S-min of CAFA, :math:`\min_\tau \sqrt{ru(\tau)^2 + mi(\tau)^2}`.
 
-    `ru` is the mean information of the labels missed, `mi` of those falsely called. Only
-    thresholds with calls are considered. `weight` is the information accretion, from
-    `truth` itself if not given; options as in `cafa_curve`.
-
-    References
-    ----------
-    Clark and Radivojac (2013), key ``clark2013``.
+    `ru` is the mean information of the labels missed, `mi` of those falsely called. Only thresholds
+    with calls are considered. `weight` is the information accretion, from `truth` itself if not
+    given; options as in `cafa_curve`. See Clark and Radivojac (2013), key ``clark2013``.
 
     Examples
     --------

@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._utils.checks import check_choice, check_sample_weight
+from hierlpr._utils.checks import check_choice, is_sparse
 from hierlpr.exceptions import DataError
 from hierlpr.metrics.hits import (
     au_prc_score,
@@ -17,13 +17,7 @@ from hierlpr.metrics.hits import (
     precision_recall_curve,
     ratio,
 )
-from hierlpr.metrics.instances import (
-    by_instance,
-    check_known,
-    check_status,
-    check_values,
-    match_columns,
-)
+from hierlpr.metrics.instances import Instances, check_status
 
 Float = NDArray[np.float64]
 Average = Literal["pooled", "label", "sample"]
@@ -80,11 +74,8 @@ def f_score(
     r"""Return :math:`F_\beta = (1 + \beta^2) P R / (\beta^2 P + R)` of precision P and recall R.
 
     A beta above 1 favours recall. 0 if nothing is called and nothing is positive; labels and
-    samples where that is so are left out of the mean over labels or over samples.
-
-    References
-    ----------
-    van Rijsbergen (1979), key ``vanrijsbergen1979``.
+    samples where that is so are left out of the mean over labels or over samples. See van
+    Rijsbergen (1979), key ``vanrijsbergen1979``.
 
     Examples
     --------
@@ -135,18 +126,22 @@ def label_au_prc_scores(truth: Any, scores: Any, *, sample_weight: Any = None) -
     >>> label_au_prc_scores([[1, 0], [0, 0]], [[0.9, 0.5], [0.1, 0.2]])
     array([ 1., nan])
     """
-    status, is_known = check_known(truth)
-    values = check_values(truth, status, scores, "scores")
-    if status.ndim != 2:
-        raise DataError(f"truth and scores must be matrices, got shape {status.shape}.")
-    weight = check_sample_weight(sample_weight, len(status))
-    has_weight = np.ones(len(status), dtype=bool) if weight is None else weight > 0.0
-    out = np.full(status.shape[1], np.nan)
-    for k in np.flatnonzero(status[has_weight].any(axis=0)):
-        used = has_weight if is_known is ... else has_weight & is_known[:, k]
-        used_weight = None if weight is None else weight[used]
-        out[k] = au_prc_score(status[used, k], values[used, k], sample_weight=used_weight)
-    return out
+    return _areas_and_support(truth, scores, sample_weight)[0]
+
+
+def _areas_and_support(truth: Any, scores: Any, sample_weight: Any) -> tuple[Float, Float]:
+    """Return the area and the weight of the positives of each label."""
+    instances = Instances.of(truth, scores, "scores", sample_weight)
+    if instances.truth.ndim != 2:
+        raise DataError(f"truth and scores must be matrices, got shape {instances.truth.shape}.")
+    weight = np.ones(instances.truth.shape) if instances.weight is None else instances.weight
+    support = np.sum(weight * instances.truth, axis=0)
+    areas = np.full(support.size, np.nan)
+    for k in np.flatnonzero(support):
+        is_used = instances.is_known[:, k] & (weight[:, k] > 0.0)
+        of_label = instances.some((is_used, k))
+        areas[k] = au_prc_score(*of_label[::2], sample_weight=of_label.weight)
+    return areas, support
 
 
 def mean_au_prc_score(
@@ -164,13 +159,9 @@ def mean_au_prc_score(
     weight : {"uniform", "prevalence"}
         Mean over labels that have positives, unweighted or weighted by their positives: the
         :math:`\overline{\mathrm{AUPRC}}` and :math:`\overline{\mathrm{AUPRC}}_w` of Vens et al.
-        For the area of the pooled curve see `au_prc_score`.
+        (2008), key ``vens2008``. For the area of the pooled curve see `au_prc_score`.
     sample_weight : array-like of shape (n_samples,), optional
         Weight of each sample.
-
-    References
-    ----------
-    Vens et al. (2008), key ``vens2008``.
 
     Examples
     --------
@@ -180,10 +171,7 @@ def mean_au_prc_score(
     0.75
     """
     check_choice(weight, ("uniform", "prevalence"), name="weight")
-    areas = label_au_prc_scores(truth, scores, sample_weight=sample_weight)
-    status = check_known(truth)[0]
-    of_samples = check_sample_weight(sample_weight, len(status))
-    support = status.sum(axis=0) if of_samples is None else of_samples @ status
+    areas, support = _areas_and_support(truth, scores, sample_weight)
     check_positives(float(support.sum()))
     is_used = support > 0
     weights = None if weight == "uniform" else support[is_used]
@@ -195,7 +183,8 @@ def calibration_error(
 ) -> float:
     r"""Return the mean gap between predicted and observed frequency over bins (ECE).
 
-    :math:`\mathrm{ECE} = \sum_b \frac{n_b}{n} |\bar p_b - \bar Q_b|`.
+    :math:`\mathrm{ECE} = \sum_b \frac{n_b}{n} |\bar p_b - \bar Q_b|`. See Naeini, Cooper
+    and Hauskrecht (2015), key ``naeini2015``.
 
     Parameters
     ----------
@@ -205,10 +194,6 @@ def calibration_error(
         Bins of equal width on [0, 1].
     sample_weight : array-like of shape (len(truth),), optional
         Weight of each row.
-
-    References
-    ----------
-    Naeini, Cooper and Hauskrecht (2015), key ``naeini2015``.
 
     Examples
     --------
@@ -243,11 +228,7 @@ class CalibrationSums:
 def brier_error(truth: Any, probabilities: Any, *, sample_weight: Any = None) -> float:
     r"""Return the mean squared error of probabilities, :math:`n^{-1} \sum (p - Q)^2`.
 
-    `sample_weight` is the weight of each row.
-
-    References
-    ----------
-    Brier (1950), key ``brier1950``.
+    `sample_weight` is the weight of each row. See Brier (1950), key ``brier1950``.
 
     Examples
     --------
@@ -260,54 +241,41 @@ def brier_error(truth: Any, probabilities: Any, *, sample_weight: Any = None) ->
 
 def _paired(truth: Any, probabilities: Any, sample_weight: Any) -> tuple[Float, Float, Float]:
     """Return status, probability and weight of the known instances of positive weight."""
-    status, is_known = check_known(truth)
-    p = check_values(truth, status, probabilities, "probabilities")
-    weight = by_instance(sample_weight, status)
-    weight = np.broadcast_to(1.0, status.shape) if weight is None else weight
-    is_used = weight > 0.0
-    if is_known is not ...:
-        is_used &= is_known
-    p = p[is_used]
+    instances = Instances.of(truth, probabilities, "probabilities", sample_weight)
+    weight = np.ones(instances.truth.shape) if instances.weight is None else instances.weight
+    is_used = instances.is_known & (weight > 0.0)
+    p = instances.values[is_used]
     if p.size == 0:
         raise DataError("There are no instances.")
     if not (p.min() >= 0.0 and p.max() <= 1.0):
         raise DataError("probabilities must lie in [0, 1].")
-    return status[is_used].astype(np.float64), p, weight[is_used]
+    return instances.truth[is_used].astype(np.float64), p, weight[is_used]
 
 
 def _counts(
     truth: Any, calls: Any, average: str, sample_weight: Any
-) -> tuple[Float, Float, Float, Float | None]:
+) -> tuple[Float, Float, Float, Float]:
     """Return hits, calls and positives of what is averaged over, and the weights for the mean."""
     check_choice(average, get_args(Average), name="average")
-    status, is_known = check_known(truth)
-    called = check_status(match_columns(truth, calls, "calls"))
-    if status.shape != called.shape:
-        raise DataError(f"calls has shape {called.shape}, truth {status.shape}; they must agree.")
-    if is_known is not ...:
-        called = called & is_known
-    weight, each = check_sample_weight(sample_weight, len(status)), None
-    if average != "sample":  # there samples count as a whole
-        each = by_instance(sample_weight, status)
+    values = calls.toarray() if is_sparse(calls) else calls
+    instances = Instances.of(truth, values, "calls", sample_weight)
+    status, weight = instances.truth, instances.weight
+    called = check_status(instances.values, "calls") & instances.is_known
     if average != "pooled" and status.ndim != 2:
         raise DataError(f"average={average!r} needs matrices, got shape {status.shape}.")
-    counted = [x if each is None else x * each for x in (status & called, called, status)]
+    counted = [x * (1.0 if weight is None else weight) for x in (status & called, called, status)]
     if average == "pooled":
         counted = [x.reshape(1, -1) for x in counted]
-    axis = 0 if average == "label" else 1
-    hits, n_called, positive = (x.sum(axis=axis, dtype=np.float64) for x in counted)
-    return hits, n_called, positive, weight if average == "sample" else None
+    hits, n_called, positive = (x.sum(axis=int(average != "label")) for x in counted)
+    if average != "sample" or weight is None or not weight.size:
+        return hits, n_called, positive, np.ones(hits.size)
+    return hits, n_called, positive, weight[:, 0]  # ratios of samples count by their weights
 
 
-def _mean_ratio(
-    top: Float, bottom: Float, weight: Float | None, *, where: NDArray[np.bool_]
-) -> float:
+def _mean_ratio(top: Float, bottom: Float, weight: Float, *, where: NDArray[np.bool_]) -> float:
     """Return the mean of ratios where `where` holds, 0 if nowhere; 0 / 0 counts as 0."""
-    if weight is not None:
-        where = where & (weight > 0.0)
-        weight = weight[where]
     ratios = ratio(top[where], bottom[where])
-    return float(np.average(ratios, weights=weight)) if ratios.size else 0.0
+    return float(np.average(ratios, weights=weight[where])) if ratios.size else 0.0
 
 
 def check_beta(beta: float) -> float:

@@ -22,10 +22,7 @@ def hierarchical_precision_score(truth: Any, calls: Any, hierarchy: Hierarchy) -
     r"""Return the pooled precision of label sets that are first closed upward.
 
     :math:`hP = \sum_i |\hat P_i \cap \hat T_i| / \sum_i |\hat P_i|`, where :math:`\hat P_i` and
-    :math:`\hat T_i` are the called and the true labels of sample i with all their ancestors.
-
-    References
-    ----------
+    :math:`\hat T_i` are the called and the true labels of sample i with all their ancestors. See
     Kiritchenko, Matwin and Famili (2005), key ``kiritchenko2005``.
 
     Examples
@@ -59,11 +56,8 @@ def hierarchical_f_score(
 ) -> float:
     r"""Return F of the hierarchical precision and recall.
 
-    :math:`hF_\beta = (1 + \beta^2)\, hP\, hR / (\beta^2 hP + hR)`.
-
-    References
-    ----------
-    Kiritchenko, Matwin and Famili (2005), key ``kiritchenko2005``.
+    :math:`hF_\beta = (1 + \beta^2)\, hP\, hR / (\beta^2 hP + hR)`. See Kiritchenko, Matwin and
+    Famili (2005), key ``kiritchenko2005``.
 
     Examples
     --------
@@ -95,10 +89,7 @@ def sibling_costs(hierarchy: Hierarchy) -> Float:
 def h_error(truth: Any, calls: Any, hierarchy: Hierarchy) -> float:
     r"""Return the H-loss: only the first error on a path counts; mean over samples.
 
-    :math:`\ell_H = \sum_k I\{\hat Q_k \neq Q_k,\ \hat Q_j = Q_j\ \forall j \in anc(k)\}`.
-
-    References
-    ----------
+    :math:`\ell_H = \sum_k I\{\hat Q_k \neq Q_k,\ \hat Q_j = Q_j\ \forall j \in anc(k)\}`. See
     Cesa-Bianchi, Gentile and Zaniboni (2006), key ``cesabianchi2006``.
 
     Examples
@@ -115,12 +106,8 @@ def hierarchical_hamming_error(truth: Any, calls: Any, hierarchy: Hierarchy) -> 
     r"""Return the hierarchical Hamming loss: all errors, weighted by label; mean over samples.
 
     :math:`\ell = \sum_k c_k\, I\{\hat Q_k \neq Q_k\}`: the costs of the roots add up to 1, and the
-    children of a label share its cost equally.
-
-    References
-    ----------
-    Bi and Kwok (2015), key ``bi2015``; Cesa-Bianchi, Gentile and Zaniboni (2006), key
-    ``cesabianchi2006``, for the costs.
+    children of a label share its cost equally. See Bi and Kwok (2015), key ``bi2015``;
+    Cesa-Bianchi, Gentile and Zaniboni (2006), key ``cesabianchi2006``, for the costs.
 
     Examples
     --------
@@ -259,7 +246,7 @@ def _measure(
 ) -> float:
     """Return one of the measures of `CallSums`; neither matrix needs to be closed upward."""
     status, called = (
-        check_status(dense(truth_table(data, hierarchy, name=name)[0].values))
+        check_status(dense(truth_table(data, hierarchy, name=name)[0].values), name)
         for data, name in ((truth, "truth"), (calls, "calls"))
     )
     if status.shape != called.shape:

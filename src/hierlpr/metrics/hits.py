@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hierlpr._utils.checks import check_level, check_real_array
 from hierlpr.exceptions import DataError
-from hierlpr.metrics.instances import by_instance, check_known, check_values
+from hierlpr.metrics.instances import Instances
 
 Float = NDArray[np.float64]
 
@@ -54,18 +54,15 @@ class HitCurve:
         """
         order = np.argsort(-score, kind="stable")
         ordered, positive = score[order], truth[order]
-        by_weight = None if weight is None else weight[order]
         is_end = np.append(ordered[1:] != ordered[:-1], ordered.size > 0)
         ends = np.flatnonzero(is_end)  # of the groups of equal scores
-        n_calls, n_hits = _corners(positive, None, ends)
-        calls, hits = (n_calls, n_hits) if weight is None else _corners(positive, by_weight, ends)
-        sums = np.cumsum(ordered if by_weight is None else by_weight * ordered)
-        if total is not None and total[0] > n_calls[-1]:
-            columns = (n_calls, n_hits, calls, hits)
-            n_calls, n_hits, calls, hits = (
-                np.append(x, end) for x, end in zip(columns, total, strict=True)
-            )
-        return cls(n_calls, n_hits, calls, hits, np.append(0.0, sums[ends]))
+        counts = _corners(positive, None, ends)
+        sums = counts if weight is None else _corners(positive, weight[order], ends)
+        score_sum = np.cumsum(ordered if weight is None else weight[order] * ordered)[ends]
+        corners = np.stack([*counts, *sums])
+        if total is not None and total[0] > corners[0, -1]:
+            corners = np.column_stack([corners, total])
+        return cls(corners[0], corners[1], corners[2], corners[3], np.append(0.0, score_sum))
 
     @property
     def precision(self) -> Float:
@@ -101,10 +98,9 @@ class HitCurve:
         if size <= most:
             return self
         later = np.linspace(first, size - 1, most - first).astype(np.intp)
-        kept = np.concatenate([np.arange(first), later])
-        scored = kept[kept < self.score_sum.size]
-        columns = (self.n_calls[kept], self.n_hits[kept], self.calls[kept], self.hits[kept])
-        return HitCurve(*columns, self.score_sum[scored])
+        at = np.concatenate([np.arange(first), later])
+        columns = (self.n_calls[at], self.n_hits[at], self.calls[at], self.hits[at])
+        return HitCurve(*columns, self.score_sum[at[at < self.score_sum.size]])
 
 
 class HitSums:
@@ -204,6 +200,8 @@ def f_of(precision: Float, recall: Float, beta2: float) -> Float:
 def hit_curve(truth: Any, scores: Any = None, *, sample_weight: Any = None) -> tuple[Float, Float]:
     r"""Count correct calls against calls.
 
+    See Herskovic, Iyengar and Bernstam (2007), key ``herskovic2007`` in ``docs/references.bib``.
+
     Parameters
     ----------
     truth : array-like
@@ -222,10 +220,6 @@ def hit_curve(truth: Any, scores: Any = None, *, sample_weight: Any = None) -> t
         that is inside a group of ties, the curve is a straight line, the mean over all orders of
         the group.
 
-    References
-    ----------
-    Herskovic, Iyengar and Bernstam (2007), key ``herskovic2007`` in ``docs/references.bib``.
-
     Examples
     --------
     >>> hit_curve([1, 0, 1])
@@ -233,23 +227,18 @@ def hit_curve(truth: Any, scores: Any = None, *, sample_weight: Any = None) -> t
     >>> hit_curve([1, 0, 1], scores=[0.9, 0.5, 0.5])
     (array([0., 1., 3.]), array([0., 1., 2.]))
     """
-    status, is_known = check_known(truth)
-    weight = by_instance(sample_weight, status)
-    positive, weight = (
-        status[is_known].ravel(),
-        None if weight is None else weight[is_known].ravel(),
-    )
+    instances = Instances.of(truth, scores, "scores", sample_weight)
+    known = instances.some(instances.is_known)
     if scores is None:
-        if status.ndim != 1:
+        if instances.truth.ndim != 1:
             raise DataError(
-                f"truth must be a vector in calling order, got shape {status.shape}.\n"
+                f"truth must be a vector in calling order, got shape {instances.truth.shape}.\n"
                 "Hint: give the scores too, or index it by a ranking: truth[r.sample, r.label]."
             )
-        return _corners(positive, weight)
-    values = check_values(truth, status, scores, "scores")
-    if np.isnan(values).any():
+        return _corners(known.truth, known.weight)
+    if np.isnan(instances.values).any():
         raise DataError("scores has NaN.\nHint: fill in or drop missing scores first.")
-    curve = HitCurve.of(positive, values[is_known].ravel(), weight)
+    curve = HitCurve.of(known.truth, known.values, known.weight)
     first = np.count_nonzero(curve.calls == 0.0)  # samples of weight 0 add no corner before others
     return np.append(0.0, curve.calls[first:]), np.append(0.0, curve.hits[first:])
 
@@ -257,11 +246,8 @@ def hit_curve(truth: Any, scores: Any = None, *, sample_weight: Any = None) -> t
 def hit_area_score(truth: Any, scores: Any = None) -> float:
     r"""Return the area under the hit curve, :math:`\sum_k (n - k + 1)\, Q_{(k)}`.
 
-    Ties count as the mean over all their orders. Parameters as in `hit_curve`.
-
-    References
-    ----------
-    The paper's Eq. (3.1), key ``ho2018hierlpr``.
+    Ties count as the mean over all their orders. Parameters as in `hit_curve`. See the paper's Eq.
+    (3.1), key ``ho2018hierlpr``.
 
     Examples
     --------
@@ -296,12 +282,9 @@ def normalized_hit_area_score(
 def eauc_score(lpr: Any) -> float:
     r"""Return eAUC, the expected hit area, of LPRs in calling order.
 
-    :math:`\mathrm{eAUC} = \sum_k (n - k + 1)\, \mathrm{LPR}_{(k)}`, the expected area under the
-    hit curve if every LPR is the probability that its call is correct.
-
-    References
-    ----------
-    The paper's Eq. (3.2), key ``ho2018hierlpr``.
+    :math:`\mathrm{eAUC} = \sum_k (n - k + 1)\, \mathrm{LPR}_{(k)}`, the expected area under the hit
+    curve if every LPR is the probability that its call is correct. See the paper's Eq. (3.2), key
+    ``ho2018hierlpr``.
 
     Examples
     --------
@@ -319,16 +302,12 @@ def precision_recall_curve(
 ) -> tuple[Float, Float, Float]:
     r"""Return pooled precision and recall after each group of equal scores.
 
-    Parameters as in `hit_curve`.
+    Parameters as in `hit_curve`. See Davis and Goadrich (2006), key ``davis2006``.
 
     Returns
     -------
     precision, recall, calls : ndarray
         One entry per group of equal scores, in calling order; ties are never split.
-
-    References
-    ----------
-    Davis and Goadrich (2006), key ``davis2006``.
 
     Examples
     --------
@@ -345,11 +324,8 @@ def au_prc_score(truth: Any, scores: Any = None, *, sample_weight: Any = None) -
     r"""Return the area under the pooled precision-recall curve, AU(PRC).
 
     Average precision :math:`\sum_i (R_i - R_{i-1}) P_i` over groups of equal scores, as
-    scikit-learn's ``average_precision_score``. Parameters as in `hit_curve`.
-
-    References
-    ----------
-    Davis and Goadrich (2006), key ``davis2006``; Vens et al. (2008), key ``vens2008``.
+    scikit-learn's ``average_precision_score``. Parameters as in `hit_curve`. See Davis and Goadrich
+    (2006), key ``davis2006``; Vens et al. (2008), key ``vens2008``.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""Instances as users have them: statuses, values and weights as arrays."""
+"""Instances as users have them: truth, values and weights as arrays of one shape."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,25 +12,55 @@ from hierlpr.data.frames import as_frame
 from hierlpr.exceptions import DataError
 
 Float = NDArray[np.float64]
+Bool = NDArray[np.bool_]
 
 
-def by_instance(sample_weight: Any, status: NDArray[np.bool_]) -> Float | None:
-    """Return the weights of rows, broadcast to their instances; None if all are equal."""
-    weight = check_sample_weight(sample_weight, len(status))
-    if weight is None:
-        return None
-    return np.broadcast_to(weight.reshape(-1, *[1] * (status.ndim - 1)), status.shape)
+class Instances(NamedTuple):
+    """Truth (False where unknown), where it is known, values, and weights unless all are equal."""
+
+    truth: Bool
+    is_known: Bool
+    values: Float
+    weight: Float | None
+
+    @classmethod
+    def of(cls, truth: Any, values: Any, name: str, sample_weight: Any = None) -> Instances:
+        """Take truth and values of one shape, and the weights of its rows.
+
+        Columns of frames are matched by name. Without values, those are equal.
+        """
+        array = truth.toarray() if is_sparse(truth) else truth
+        if type(array) is not np.ndarray or array.dtype.kind not in "biu":
+            array = check_real_array(array, name="truth")
+        is_known = ~np.isnan(array)
+        status = check_status(np.where(is_known, array, 0), "truth")
+        numbers = np.zeros(status.shape)
+        if values is not None:
+            numbers = check_real_array(_match_columns(truth, values, name), name=name)
+        if numbers.shape != status.shape:
+            raise DataError(
+                f"{name} has shape {numbers.shape}, truth {status.shape}; they must agree."
+            )
+        weight = check_sample_weight(sample_weight, len(status))
+        if weight is not None:
+            by_row = weight.reshape(-1, *[1] * (status.ndim - 1))
+            weight = np.broadcast_to(by_row, status.shape)
+        return cls(status, is_known, numbers, weight)
+
+    def some(self, at: Any) -> Instances:
+        """Return some of the instances."""
+        return Instances(*(None if x is None else x[at] for x in self))  # type: ignore[arg-type]
 
 
-def check_values(truth: Any, status: NDArray[np.bool_], values: Any, name: str) -> Float:
-    """Return the numbers of the instances of the truth; columns of frames are matched by name."""
-    out = check_real_array(match_columns(truth, values, name), name=name)
-    if out.shape != status.shape:
-        raise DataError(f"{name} has shape {out.shape}, truth {status.shape}; they must agree.")
-    return out
+def check_status(values: NDArray[Any], name: str) -> Bool:
+    """Return truth or calls as statuses; refuse what is neither 0 nor 1."""
+    status: Bool = values != 0
+    if not np.array_equal(status, values):
+        raise DataError(f"{name} must hold only 0 and 1.")
+    return status
 
 
-def match_columns(truth: Any, values: Any, name: str) -> Any:
+def _match_columns(truth: Any, values: Any, name: str) -> Any:
     """Return a data frame with its columns in the order of those of the truth."""
     frames = [None if is_sparse(x) else as_frame(x, name) for x in (truth, values)]
     if frames[0] is None or frames[1] is None or frames[0].columns == frames[1].columns:
@@ -43,28 +73,3 @@ def match_columns(truth: Any, values: Any, name: str) -> Any:
             "Hint: choose the same labels of both."
         )
     return frames[1].select(wanted).to_native()
-
-
-def check_known(truth: Any) -> tuple[NDArray[np.bool_], Any]:
-    """Return the status of instances, and an index of those that are known (... if all are)."""
-    values = _as_array(truth)
-    unknown = np.isnan(values)
-    if not unknown.any():
-        return check_status(values), ...
-    return check_status(np.where(unknown, 0.0, values)), ~unknown
-
-
-def check_status(truth: Any) -> NDArray[np.bool_]:
-    """Return truth as statuses; refuse what is neither 0 nor 1."""
-    values = _as_array(truth)
-    status: NDArray[np.bool_] = values != 0
-    if not np.array_equal(status, values):
-        raise DataError("truth must hold only 0 and 1.")
-    return status
-
-
-def _as_array(truth: Any) -> NDArray[Any]:
-    """Return truth or calls as an array; what a sparse matrix does not store is 0."""
-    values = truth.toarray() if is_sparse(truth) else truth
-    is_plain = type(values) is np.ndarray and values.dtype.kind in "biu"
-    return values if is_plain else check_real_array(values, name="truth")
