@@ -29,7 +29,7 @@ from scipy.special import bdtrc
 from hierlpr import HierLPR, simulate
 from hierlpr.audit import plan as planning
 from hierlpr.cutoff.decisions import decide
-from hierlpr.cutoff.guarantee import Promise
+from hierlpr.cutoff.goal import Promise
 from hierlpr.data.tables import Table
 from hierlpr.io.predictions import read_predictions
 from hierlpr.io.true_names import read_known_names

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hierlpr.cutoff.guarantee import Promise
+from hierlpr.cutoff.goal import Promise
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))

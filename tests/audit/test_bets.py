@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 import reference_audit as twin
 from hierlpr.audit.bets import PLAN_WEIGHT, count_passed, expect_passed, gains
 from hierlpr.audit.plan import list_by_unit, plan_audit
-from hierlpr.cutoff.guarantee import BEYOND, LARGEST_STAKE, Promise
+from hierlpr.cutoff.goal import Promise
+from hierlpr.cutoff.guarantee import BEYOND, LARGEST_STAKE
 
 PROMISE = Promise(0.2, 0.1)
 

@@ -6,7 +6,7 @@ from scipy.special import expit, logit
 
 import reference_audit as twin
 from hierlpr.audit.plan import UNIFORM, WITHIN, _Grid, list_by_unit, plan_audit
-from hierlpr.cutoff.guarantee import Promise
+from hierlpr.cutoff.goal import Promise
 
 PROMISE = Promise(0.2, 0.1)
 

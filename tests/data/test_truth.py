@@ -15,7 +15,7 @@ from cases import by_number, choose_cutoff, random_dag
 from hierlpr import Hierarchy, HierLPR, load_model, simulate
 from hierlpr._utils.checks import check_real_array
 from hierlpr.cutoff.estimate import LevelProfile
-from hierlpr.cutoff.guarantee import LevelPair, _count
+from hierlpr.cutoff.guarantee import count_calls
 from hierlpr.cutoff.instances import list_instances, sort_by_sample, split_at_random
 from hierlpr.data.pair_weights import _weights, curve_weights
 from hierlpr.data.tables import Table, align
@@ -322,8 +322,8 @@ def test_calls_are_counted_as_by_hand(seed):
     score = rng.integers(0, 6, (15, 5)) / 5
     for level in (0.2, 0.6, 1.0):
         for limit in (1, 2, 3, 5):
-            rows = sort_by_sample(list_instances(score, truth))
-            calls, hits = _count(rows, LevelPair(level, limit, 1.0))
+            rows, needed = sort_by_sample(list_instances(score, truth))
+            calls, hits = count_calls(rows, needed, level, limit)
             for i in range(15):
                 called = [j for j in range(5) if score[i, j] >= level]
                 called = [j for j in called if (score[i] >= score[i, j]).sum() <= limit]
@@ -332,9 +332,8 @@ def test_calls_are_counted_as_by_hand(seed):
     profile = LevelProfile.of(list_instances(score, truth))
     for a, limit in enumerate(profile.limit):
         for b, level in enumerate(profile.level):
-            calls, hits = _count(
-                sort_by_sample(list_instances(score, truth)), LevelPair(level, int(limit), 1.0)
-            )
+            rows, needed = sort_by_sample(list_instances(score, truth))
+            calls, hits = count_calls(rows, needed, level, int(limit))
             means = [x.mean() for x in (calls, hits, calls**2, hits**2, calls * hits)]
             assert profile.moments[:, a, b] == pytest.approx(means)
 

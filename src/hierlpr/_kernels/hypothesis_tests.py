@@ -8,36 +8,6 @@ from hierlpr._kernels._jit import Floats, Int32s, Int64s, kernel
 
 
 @kernel
-def count_calls(
-    ptr: Int64s,
-    score: Floats,
-    needed: Int32s,
-    known_before: Int64s,
-    hits_before: Int64s,
-    level: float,
-    limit: int,
-    calls: Int64s,
-    hits: Int64s,
-) -> None:
-    """Count the known calls and the hits of every sample, at `level` under `limit`.
-
-    Scores fall and `needed` rises within a sample, so that what is called is a stretch from its
-    first instance on, whose end is found by bisection. O(samples x log labels).
-    """
-    for i in range(ptr.size - 1):
-        # Invariant: all before `low` are called, none from `high` on.
-        low, high = ptr[i], ptr[i + 1]
-        while low < high:
-            middle = (low + high) // 2
-            if score[middle] >= level and needed[middle] <= limit:
-                low = middle + 1
-            else:
-                high = middle
-        calls[i] = known_before[low] - known_before[ptr[i]]
-        hits[i] = hits_before[low] - hits_before[ptr[i]]
-
-
-@kernel
 def bet(
     gain: Floats,
     largest: Floats,

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit, ndtr
 
-from hierlpr.cutoff.guarantee import LARGEST_STAKE, Promise
+from hierlpr.cutoff.goal import Promise
+from hierlpr.cutoff.guarantee import LARGEST_STAKE
 from hierlpr.cutoff.instances import sample_places
 
 Float = NDArray[np.float64]

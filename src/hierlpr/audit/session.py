@@ -21,8 +21,7 @@ from hierlpr.audit.bets import count_passed, expect_passed
 from hierlpr.audit.plan import Listed, Plan, Tests, list_by_unit, plan_audit
 from hierlpr.audit.state import append_to_log, read_log, read_plan, write_plan
 from hierlpr.cutoff.description import percent
-from hierlpr.cutoff.goal import Goal
-from hierlpr.cutoff.guarantee import Promise
+from hierlpr.cutoff.goal import Goal, Promise
 from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.data.frames import new_frame
 from hierlpr.exceptions import DataError, FileError

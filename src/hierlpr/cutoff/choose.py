@@ -22,13 +22,11 @@ from hierlpr.cutoff.decisions import (
     group_parents,
     label_groups,
     limit_thresholds,
-    parts_of,
 )
 from hierlpr.cutoff.description import describe_goal, percent
 from hierlpr.cutoff.estimate import LevelCurve, LevelProfile, precision_caveats, with_calls
 from hierlpr.cutoff.goal import Goal
 from hierlpr.cutoff.guarantee import (
-    Promise,
     certified_level,
     certified_levels,
     choose_limit,
@@ -37,7 +35,6 @@ from hierlpr.cutoff.guarantee import (
 from hierlpr.cutoff.instances import (
     Instances,
     list_instances,
-    number_clusters,
     one_per_cluster,
     sample_keys,
     split_at_random,
@@ -94,17 +91,17 @@ def cutoff_for(
     if unreachable is None:
         unreachable = "best-precision" if goal.confidence is None else "nothing"
     check_choice(unreachable, get_args(Unreachable), name="unreachable")
-    bound, n_worth = 1.0, None
+    bound, n_effective = 1.0, None
     if instances.weight is not None:  # scaled so that they sum to the effective number
-        largest, n_worth = float(instances.weight.max()), float(instances.n_units)
+        largest, n_effective = float(instances.weight.max()), float(instances.n_units)
         if instances.cluster is None:
-            n_worth = effective_number(instances.weight)
+            n_effective = effective_number(instances.weight)
         share = instances.weight / largest  # first: the weights may be as small as floats can be
-        scale = n_worth / float(share.sum())
+        scale = n_effective / float(share.sum())
         positives = instances.positives / largest * scale
         instances = replace(instances, weight=share * scale, positives=positives)
         bound = 1.0 if max_weight is None else max_weight / largest * scale
-        profile = None if profile is None else profile.scaled(n_worth / instances.n_units)
+        profile = None if profile is None else profile.scaled(n_effective / instances.n_units)
     known = instances.only_known()
     if known.score.size == 0:
         raise DataError(
@@ -117,7 +114,7 @@ def cutoff_for(
         n_samples=instances.n_samples,
         n_instances=instances.n_samples * instances.n_labels,
         n_positives=instances.n_positives,
-        n_effective=n_worth,
+        n_effective=n_effective,
         best_precision=float(curve.precision[surest]),
         n_unknown=instances.n_unknown,
         n_clusters=None if instances.cluster is None else instances.n_units,
@@ -131,8 +128,7 @@ def cutoff_for(
     else:
         if certified is None:
             assert profile is not None
-            promise = Promise(1.0 - goal.precision, 1.0 - goal.confidence)
-            certified = certified_level(instances, profile, promise, max_weight=bound)
+            certified = certified_level(instances, profile, goal.promise, max_weight=bound)
         level, max_calls = certified
     if level is None:
         surest_level = float(curve.level[surest])
@@ -155,17 +151,14 @@ def _fall_back(best: Cutoff, instances: Instances, unreachable: Unreachable) -> 
         units += f" in {instances.n_units:,} clusters"
     reason = (
         f"{describe_goal(goal)}: unreachable; no level {what} on these {units}. The best precision "
-        "is about "
-        f"{percent(best.result.best_precision)}, with "
+        f"is about {percent(best.result.best_precision)}, with "
         f"{best.n_calls:,} call{'' if best.n_calls == 1 else 's'}."
     )
     if goal.confidence is not None:
-        needed = fewest_units(Promise(1.0 - goal.precision, 1.0 - goal.confidence))
+        needed = fewest_units(goal.promise)
         if instances.n_units < needed:
             kind = "samples" if instances.cluster is None else "clusters"
-            reason += (
-                f" At least {needed:,} {kind} are needed, even if all their calls are correct."
-            )
+            reason += f" At least {needed:,} {kind} are needed, even if all calls are correct."
     if unreachable == "nothing":
         reason += " Nothing is called."
         best = with_calls(replace(best, level=math.inf), instances)
@@ -206,7 +199,7 @@ def cutoff_on(
             f"{other} does not support sample_weight=.\n"
             f"Hint: leave out {other[:-1]}, or calibrate without weights."
         )
-    cluster = number_clusters(truth)
+    cluster = truth.cluster_number
     is_certified, is_partial = goals[0].confidence is not None, not truth.is_complete
     if is_certified and cluster is not None and cluster.max() + 1 < FEW_CLUSTERS:
         rows = one_per_cluster(sample_keys(score, truth), cluster)
@@ -224,8 +217,8 @@ def cutoff_on(
     options: dict[str, Any] = {"unreachable": unreachable}
     if groups is not None:
         options["planning"] = planning and planning[:2]
-        given = (score, truth, hierarchy, groups)
-        cutoffs = [cutoff_by_group(goal, *given, **options) for goal in goals]
+        data = (score, truth, hierarchy, groups)
+        cutoffs = [cutoff_by_group(goal, *data, **options) for goal in goals]
     else:
         instances = list_instances(score, truth, weight)
         profile = profile if planning is None else LevelProfile.of(list_instances(*planning))
@@ -259,31 +252,34 @@ def cutoff_by_group(
     they only replace the scores of a sample by a function of them
     (:func:`~hierlpr.cutoff.decisions.limit_thresholds`).
     """
-    named, truth = label_groups(hierarchy, groups), Truth.of(truth)
-    columns = group_columns(named)
+    label_group, truth = label_groups(hierarchy, groups), Truth.of(truth)
+    columns = group_columns(label_group)
     places = list(columns.values())
-    own, limits, levels = goal, None, None
+    group_goal, limits, levels = goal, None, None
     parents: dict[int, list[int]] = {g: [] for g in range(len(columns))}
     if goal.confidence is not None:
         assert planning is not None
-        own = replace(goal, confidence=1.0 - (1.0 - goal.confidence) / len(columns))
-        parents, limits, levels = group_tests(own, score, truth, hierarchy, places, planning)
+        group_goal = replace(goal, confidence=1.0 - (1.0 - goal.confidence) / len(columns))
+        tested = group_tests(group_goal, score, truth, hierarchy, places, planning)
+        parents, limits, levels = tested
     chosen: dict[int, Cutoff] = {}
     for g, above in parents.items():
         where = places[g]
+        # No lower than above: then calls are closed upward and depend on this level alone.
         least = max((chosen[p].level for p in above), default=0.0)
         instances = list_instances(score[:, where], truth[:, where])
         if not instances.only_known().score.size:
-            reason = f"{describe_goal(own)}: unreachable; no calibration sample has an instance of "
-            reason += "these labels with known truth. Nothing is called."
+            reason = f"{describe_goal(group_goal)}: unreachable; no calibration sample has an "
+            reason += "instance of these labels with known truth. Nothing is called."
             nothing = Result(n_samples=int(score.shape[0]))
-            chosen[g] = Cutoff(math.inf, own, nothing, reachable=False, reason=reason)
+            chosen[g] = Cutoff(math.inf, group_goal, nothing, reachable=False, reason=reason)
             continue
         certified = None
         if limits is not None and levels is not None:
+            # All levels were tested within the error of this group, so any of them may be taken.
             level = next((x for x in levels[g].tolist() if x >= least), None)
             certified = level, limits[g] if limits[g] < where.size else None
-        part = cutoff_for(own, instances, unreachable=unreachable, certified=certified)
+        part = cutoff_for(group_goal, instances, unreachable=unreachable, certified=certified)
         if part.reachable and part.n_calls + part.result.n_unknown_calls == instances.score.size:
             part = replace(part, level=0.0)  # everything: the groups below inherit no cut
         chosen[g] = replace(part, level=max(part.level, least))
@@ -306,7 +302,7 @@ def cutoff_by_group(
         reachable=not failed,
         reason="\n".join(failed),
         groups=parts,
-        label_groups=named,
+        label_groups=label_group,
     )
     return _with_group_calls(cutoff, score, truth, hierarchy)
 
@@ -323,9 +319,7 @@ def group_tests(
 
     The `planning` samples fix the limits, and the profiles of the levels under these limits.
     """
-    assert goal.confidence is not None
-    promise = Promise(1.0 - goal.precision, 1.0 - goal.confidence)
-    group = np.empty(hierarchy.n_labels, dtype=np.intp)
+    promise, group = goal.promise, np.empty(hierarchy.n_labels, dtype=np.intp)
     n_units = Truth.of(truth).n_clusters or int(score.shape[0])
     limits = []
     for g, where in enumerate(columns):
@@ -351,34 +345,19 @@ def _within_limits(score: Any, truth: Any, columns: Index, past: Float) -> Insta
 def _with_group_calls(cutoff: Cutoff, score: Any, truth: Truth, hierarchy: Hierarchy) -> Cutoff:
     """Count the calls of each group, which may depend on the levels of other groups."""
     assert cutoff.groups is not None
-    called = scipy.sparse.csr_array(decide(score, cutoff, hierarchy))
-    listed = list_instances(called.astype(np.float64), truth)
-    groups, size = parts_of(cutoff, hierarchy.n_labels)[1], len(cutoff.groups)
-    group = groups[called.indices]
-    known = np.ones(group.size, dtype=bool) if listed.known is None else listed.known
-    counts = [
-        np.bincount(group[flags], minlength=size).tolist()
-        for flags in (known, known & listed.truth, ~known)
-    ]
-    sums: list[Any] = [None] * size
-    if listed.weight is not None:
-        own, by_label = listed.weight[listed.sample], listed.weight @ truth.positive
-        sums = np.stack([
-            np.bincount(group, known * own, size),
-            np.bincount(group, (known & listed.truth) * own, size),
-            np.bincount(groups, by_label, size),
-        ]).T.tolist()  # fmt: skip
-    parts = {}
-    for (name, part), calls, hits, unknown, weighted in zip(
-        cutoff.groups.items(), *counts, sums, strict=True
-    ):
-        if (calls, unknown) != (part.n_calls, part.result.n_unknown_calls):
-            result = part.result.with_calls(calls, hits, beta=part.goal.beta, weighted=weighted)
-            result = replace(result, n_unknown_calls=unknown, precision_if_random=None)
-            part, goal = replace(part, result=result), part.goal
-            all_calls, correct = (calls, hits) if weighted is None else weighted[:2]
-            below = goal.target is not None and correct < goal.precision * all_calls
-            if part.reachable and goal.confidence is None and below:
+    assert cutoff.label_groups is not None
+    called = scipy.sparse.csc_array(decide(score, cutoff, hierarchy)).astype(np.float64)
+    parts, columns = {}, group_columns(cutoff.label_groups)
+    for name, part in cutoff.groups.items():
+        where, goal = columns[name], part.goal
+        calls = Cutoff(1.0, goal, part.result)  # the scores of calls are 1 here
+        result = with_calls(calls, list_instances(called[:, where], truth[:, where])).result
+        counts = (result.n_calls, result.n_unknown_calls)
+        if counts != (part.n_calls, part.result.n_unknown_calls):
+            part = replace(part, result=result)
+            is_aim = goal.target is not None and goal.confidence is None
+            is_below = part.precision is not None and is_aim and part.precision < goal.precision
+            if part.reachable and is_below:
                 part = part.with_caveats(["below target because of the levels of ancestors."])
         parts[name] = part
     return replace(cutoff, groups=parts)

@@ -15,7 +15,7 @@ from scipy.sparse.csgraph import connected_components
 
 from hierlpr._kernels.traversal import min_down
 from hierlpr._utils.checks import is_sparse, quote_names
-from hierlpr.cutoff.instances import entries_at, sample_places
+from hierlpr.cutoff.instances import entries_at, listed_entries, sample_places
 from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.cutoff.sets import SET_WORDS
 from hierlpr.exceptions import DataError
@@ -47,11 +47,11 @@ def label_groups(hierarchy: Hierarchy, groups: Groups) -> tuple[str, ...]:
     if name == "tree":
         h, shape = hierarchy, (hierarchy.n_labels, hierarchy.n_labels)
         graph = scipy.sparse.csr_array((np.ones(h.n_edges), h.child_idx, h.child_ptr), shape)
-        part = connected_components(graph, directed=False)[1][h.position]
-        first = {int(part[h.index(root)]): root for root in reversed(h.roots)}
-        return tuple(first[int(p)] for p in part)
+        tree = connected_components(graph, directed=False)[1][h.position]
+        first = {int(tree[h.index(root)]): root for root in reversed(h.roots)}
+        return tuple(first[int(t)] for t in tree)
     if name == "depth":
-        return tuple(str(level) for level in hierarchy.levels)
+        return tuple(map(str, hierarchy.levels))
     if name == "label":
         return hierarchy.labels
     if not isinstance(groups, Mapping):
@@ -116,10 +116,10 @@ def label_levels(cutoff: Cutoff, hierarchy: Hierarchy) -> Float:
     the ancestors of a called label reach their levels too, so calls are closed upward.
     """
     parts, group = parts_of(cutoff, hierarchy.n_labels)
-    own = np.array([part.level for part in parts])[group]
-    lowered = np.ascontiguousarray(-own[hierarchy.order][None])  # the largest is the smallest of -x
-    min_down(lowered, hierarchy.parent_ptr, hierarchy.parent_idx)
-    return np.asarray(-lowered[0][hierarchy.position])
+    level = np.array([part.level for part in parts])[group]
+    negative = np.ascontiguousarray(-level[hierarchy.order][None])  # the largest is -min of -x
+    min_down(negative, hierarchy.parent_ptr, hierarchy.parent_idx)
+    return np.asarray(-negative[0][hierarchy.position])
 
 
 def limit_thresholds(
@@ -144,12 +144,11 @@ def _first_past(score: Any, limit: int) -> Float:
     """Return the (limit + 1)-th highest score of each row, -1 if there are fewer."""
     if not is_sparse(score):
         return np.asarray(np.partition(score, score.shape[1] - limit - 1, axis=1)[:, -limit - 1])
-    csr = scipy.sparse.csr_array(score)
-    past = np.full(csr.shape[0], -1.0)
-    row = np.repeat(np.arange(csr.shape[0], dtype=np.intp), np.diff(csr.indptr))
-    order, place, _ = sample_places(csr.data, row)
+    sample, _, value = listed_entries(score)
+    past = np.full(score.shape[0], -1.0)
+    order, place, _ = sample_places(value, sample)
     at = order[place == limit + 1]
-    past[row[at]] = csr.data[at]
+    past[sample[at]] = value[at]
     return past
 
 
@@ -183,11 +182,11 @@ def decide(score: Any, cutoff: Cutoff, hierarchy: Hierarchy) -> Any:
         called: Bool = score >= level
         return called if past is None else called & (score > past[:, group])
     csr = scipy.sparse.csr_array(score)
-    kept = (csr.data > 0.0) & (csr.data >= level[csr.indices])
+    is_call = (csr.data > 0.0) & (csr.data >= level[csr.indices])
     if past is not None:
         row = np.repeat(np.arange(csr.shape[0], dtype=np.intp), np.diff(csr.indptr))
-        kept &= csr.data > past[row, group[csr.indices]]
-    calls = scipy.sparse.csr_array((kept, csr.indices, csr.indptr), shape=csr.shape, copy=True)
+        is_call &= csr.data > past[row, group[csr.indices]]
+    calls = scipy.sparse.csr_array((is_call, csr.indices, csr.indptr), shape=csr.shape, copy=True)
     calls.eliminate_zeros()
     return calls
 

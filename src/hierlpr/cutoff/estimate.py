@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._utils.checks import effective_number
-from hierlpr.cutoff.instances import Instances, sample_places, sort_by_sample
+from hierlpr.cutoff.instances import Instances, sort_by_sample
 from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.metrics.hits import HitCurve
 
@@ -95,12 +96,14 @@ class LevelProfile:
 
     def scaled(self, factor: float) -> LevelProfile:
         """Return the profile with all sample weights multiplied by a factor."""
-        by_moment = np.array([factor] * 2 + [factor * factor] * 3)[:, None, None]
-        return replace(self, moments=self.moments * by_moment)
+        return self._times(factor, factor * factor)
 
     def clustered(self) -> LevelProfile:
         """Return the profile of clusters, whose gains vary less than those of their samples."""
-        by_moment = np.array([1.0] * 2 + [self.clustering] * 3)[:, None, None]
+        return self._times(1.0, self.clustering)
+
+    def _times(self, mean: float, square: float) -> LevelProfile:
+        by_moment = np.array([mean] * 2 + [square] * 3)[:, None, None]
         return replace(self, moments=self.moments * by_moment)
 
     def most_calls(self, level: float) -> int:
@@ -115,15 +118,12 @@ class LevelProfile:
 def _parts(instances: Instances) -> Iterator[tuple[int, Instances]]:
     """Split into parts of whole samples, to bound memory; also return the first sample of each."""
     ptr = np.searchsorted(instances.sample, np.arange(instances.n_samples + 1))
-    first = 0
-    while first < instances.n_samples:
-        stop = int(np.searchsorted(ptr, ptr[first] + _INSTANCES, side="right")) - 1
-        stop = min(max(stop, first + 1), instances.n_samples)
+    starts = np.flatnonzero(np.diff(ptr[:-1] // _INSTANCES, prepend=-1)).tolist()
+    for first, stop in pairwise([*starts, instances.n_samples]):
         part = instances.take(slice(ptr[first], ptr[stop]))
         weight = None if part.weight is None else part.weight[first:stop]
         part = replace(part, sample=part.sample - first, n_samples=stop - first, weight=weight)
         yield first, part
-        first = stop
 
 
 def _clustering(instances: Instances) -> float:
@@ -146,25 +146,24 @@ def _moments(part: Instances, level: Float, limit: NDArray[np.int64], size: Floa
     Instances are binned by the first limit and level at which they are called, and the bins
     accumulated along both. Of a cluster of `size` samples, each stands for all in the squares.
     """
-    rows = sort_by_sample(part)
-    first = rows.ptr[rows.sample]
+    rows, needed = sort_by_sample(part)
+    first = np.searchsorted(rows.sample, rows.sample)  # of the same sample
+    is_hit = rows.truth.astype(np.float64)
+    is_known = np.ones(is_hit.size) if rows.known is None else rows.known.astype(np.float64)
     place, hits = (  # only calls of known truth count
-        (before[1:] - before[first]).astype(np.float64)
-        for before in (rows.known_before, rows.hits_before)
+        np.cumsum(x) - (np.cumsum(x) - x)[first] for x in (is_known, is_hit)
     )
-    counts = np.diff(rows.known_before).astype(np.float64)
-    held = np.diff(rows.hits_before).astype(np.float64)
     enters = level.size - np.searchsorted(level[::-1], rows.score, side="right")
     limit_index = np.searchsorted(limit, np.arange(limit[-1] + 1))
-    cell = limit_index[rows.needed] * level.size + enters
-    own = 1.0 if part.weight is None else part.weight[rows.sample]
-    square = own * own * (1.0 if size is None else size[rows.sample])
+    cell = limit_index[needed] * level.size + enters
+    weight = 1.0 if part.weight is None else part.weight[rows.sample]
+    square = weight * weight * (1.0 if size is None else size[rows.sample])
     increments = (
-        own * counts,
-        own * held,
-        square * (counts * (2.0 * place - 1.0)),
-        square * (held * (2.0 * hits - 1.0)),
-        square * (place * hits - (place - counts) * (hits - held)),
+        weight * is_known,
+        weight * is_hit,
+        square * (is_known * (2.0 * place - 1.0)),
+        square * (is_hit * (2.0 * hits - 1.0)),
+        square * (place * hits - (place - is_known) * (hits - is_hit)),
     )
     shape = (limit.size, level.size)
     binned = (np.bincount(cell, x, limit.size * level.size) for x in increments)
@@ -212,9 +211,9 @@ class LevelCurve(NamedTuple):
         best = np.full(instances.n_units, -np.inf)  # highest score of each sample or cluster
         np.maximum.at(best, unit, instances.score)
         order = np.argsort(-best)
-        own = np.ones(best.size) if unit_weight is None else unit_weight[order]
+        sorted_weight = np.ones(best.size) if unit_weight is None else unit_weight[order]
         n_calling = np.searchsorted(-best[order], -level, side="right")
-        total, square = np.cumsum(own)[n_calling - 1], np.cumsum(own * own)[n_calling - 1]
+        total, square = (np.cumsum(sorted_weight**k)[n_calling - 1] for k in (1, 2))
         return cls(level, curve.calls[1:], curve.hits[1:], total * total / square)
 
     @property
@@ -243,19 +242,22 @@ def with_calls(cutoff: Cutoff, instances: Instances) -> Cutoff:
     """Count the calls of a cutoff on the calibration samples."""
     called = instances.take(instances.score >= cutoff.level)
     if cutoff.max_calls is not None:
-        order, _, needed = sample_places(called.score, called.sample)
-        called = called.take(np.sort(order[needed <= cutoff.max_calls]))
-    known = called.only_known()
-    weight, sums = instances.weight, None
-    if weight is not None:
-        own = weight[known.sample]
-        sums = float(own.sum()), float(own[known.truth].sum()), instances.positives
-    counts, beta = (known.score.size, int(np.count_nonzero(known.truth))), cutoff.goal.beta
-    n_implied = 0 if called.implied is None else int(np.count_nonzero(called.implied))
+        called, needed = sort_by_sample(called)
+        called = called.take(needed <= cutoff.max_calls)
+    known, weight, b2 = called.only_known(), instances.weight, cutoff.goal.beta**2
+    by_call = np.ones(known.score.size) if weight is None else weight[known.sample]
+    calls, hits = float(by_call.sum()), float(by_call[known.truth].sum())
+    positives = instances.positives
+    whole = calls + b2 * positives
     result = replace(
-        cutoff.result.with_calls(*counts, beta=beta, weighted=sums),
+        cutoff.result,
+        n_calls=known.score.size,
+        n_true_calls=int(np.count_nonzero(known.truth)),
+        precision=hits / calls if calls else None,
+        recall=hits / positives if positives else None,
+        f=(1.0 + b2) * hits / whole if whole else None,
         n_unknown_calls=called.score.size - known.score.size,
-        n_implied_calls=n_implied,
+        n_implied_calls=0 if called.implied is None else int(np.count_nonzero(called.implied)),
         precision_if_random=None if weight is not None else _precision_if_random(called),
     )
     return replace(cutoff, result=result)
@@ -298,27 +300,27 @@ def precision_caveats(
         instances.by_unit(np.bincount(called.sample, x, n) * (1.0 if weight is None else weight))
         for x in (np.ones(called.sample.size), called.truth)
     )
-    found = []
-    own = np.ones(instances.n_units)
+    caveats = []
+    unit_weight = np.ones(instances.n_units)
     if weight is not None and instances.cluster is None:
-        own = weight
-    if effective_number(own[calls > 0.0]) < FEWEST_SAMPLES:
-        found.append(f"fewer than {FEWEST_SAMPLES} samples have a call")
+        unit_weight = weight
+    if effective_number(unit_weight[calls > 0.0]) < FEWEST_SAMPLES:
+        caveats.append(f"fewer than {FEWEST_SAMPLES} samples have a call")
     if _largest_excess(instances, target) < STANDARD_ERRORS:
-        found.append("at no level is the precision 2 standard errors above the target")
+        caveats.append("at no level is the precision 2 standard errors above the target")
     without = (hits.sum() - hits) < target * (calls.sum() - calls) - 1e-9
     if without.any():
-        found.append("without one single sample the precision is below the target")
+        caveats.append("without one single sample the precision is below the target")
     most = float(calls.max())
     if weight is None and profile is not None:
         most = max(most, profile.most_calls(level))
     worse = hits.sum() / (calls.sum() + most)
     if 1.0 - worse > 1.5 * (1.0 - target):
-        found.append(
+        caveats.append(
             "one more sample with as many calls as some have, all incorrect, would lower the "
             f"precision to {worse:.3g}"
         )
-    return f"{'; '.join(found)}." if found else ""
+    return f"{'; '.join(caveats)}." if caveats else ""
 
 
 def _largest_excess(instances: Instances, target: float) -> float:

@@ -5,13 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._utils.checks import check_level
 from hierlpr.exceptions import DataError
+
+
+class Promise(NamedTuple):
+    """At most a share `alpha` of all calls is incorrect, except with probability `delta`."""
+
+    alpha: float
+    delta: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +48,12 @@ class Goal:
         assert self.target is not None
         return self.target if self.kind == "precision" else 1.0 - self.target
 
+    @property
+    def promise(self) -> Promise:
+        """What is promised with a confidence."""
+        assert self.confidence is not None
+        return Promise(1.0 - self.precision, 1.0 - self.confidence)
+
 
 def goals_of(
     *,
@@ -51,15 +64,14 @@ def goals_of(
 ) -> list[Goal]:
     """Return the goals that a user's options name, one per target.
 
-    Exactly one of the first three options is given. Several targets share the error: each gets 1/T
-    of it, so that all hold simultaneously.
+    Several targets share the error: each gets 1/T of it, so that all hold simultaneously.
     """
     options: dict[str, Any] = {"precision": precision, "fdr": fdr, "maximize": maximize}
-    given = [name for name, value in options.items() if value is not None]
-    if len(given) != 1:
-        got = " and ".join(given) or "none"
+    chosen = {name: value for name, value in options.items() if value is not None}
+    if len(chosen) != 1:
         raise DataError(
-            f"Give exactly one of precision=, fdr= and maximize=; got {got}."
+            "Give exactly one of precision=, fdr= and maximize=; "
+            f"got {' and '.join(chosen) or 'none'}."
             '\nHint: precision=0.9, fdr=0.1 or maximize="f1".'
         )
     if confidence is not None:
@@ -70,11 +82,11 @@ def goals_of(
                 "confidence= needs a precision= or fdr= target; there is no guarantee for F."
             )
         return [Goal("f", beta=_beta_of(maximize))]
-    kind, wanted = given[0], options[given[0]]
-    several = isinstance(wanted, Sequence | np.ndarray) and not isinstance(wanted, str)
-    targets = [check_level(x, name=kind) for x in (wanted if several else [wanted])]
+    [(kind, value)] = chosen.items()
+    is_list = isinstance(value, Sequence | np.ndarray) and not isinstance(value, str)
+    targets = [check_level(x, name=kind) for x in (value if is_list else [value])]
     if not targets or len(set(targets)) < len(targets):
-        raise DataError(f"{kind} must hold different targets, got {wanted!r}.")
+        raise DataError(f"{kind} must hold different targets, got {value!r}.")
     if confidence is not None and len(targets) > 1:
         confidence = 1.0 - (1.0 - confidence) / len(targets)
     return [Goal(kind, target, confidence=confidence) for target in targets]
@@ -98,22 +110,22 @@ def check_bound(
     goal: Goal | None, weight: NDArray[np.float64] | None, max_weight: float | None
 ) -> None:
     """Check `max_weight`, without which no weighted precision can be certified."""
-    needs_bound = weight is not None and goal is not None and goal.confidence is not None
-    if max_weight is None:
-        if needs_bound:
-            raise DataError(
-                "confidence= with sample_weight= needs max_weight=, the largest weight that a "
-                "sample can have: a rare sample of a larger weight with only incorrect calls could "
-                "break any guarantee without occurring here.\n"
-                "Hint: one over the smallest sampling probability, known before the truth; or clip "
-                "the weights. Without confidence= no bound is needed."
-            )
+    is_certified = goal is not None and goal.confidence is not None
+    if weight is None or not is_certified:
+        if max_weight is not None:
+            raise DataError("max_weight= is only used with sample_weight= and confidence=.")
         return
+    if max_weight is None:
+        raise DataError(
+            "confidence= with sample_weight= needs max_weight=, the largest weight that a "
+            "sample can have: a rare sample of a larger weight with only incorrect calls could "
+            "break any guarantee without occurring here.\n"
+            "Hint: one over the smallest sampling probability, known before the truth; or clip "
+            "the weights. Without confidence= no bound is needed."
+        )
     is_number = isinstance(max_weight, int | float | np.number) and max_weight is not True
     if not is_number or not 0.0 < max_weight < math.inf:
         raise DataError(f"max_weight must be a positive number, got {max_weight!r}.")
-    if not needs_bound or weight is None:
-        raise DataError("max_weight= is only used with sample_weight= and confidence=.")
     if weight.max() > max_weight:
         raise DataError(
             f"sample_weight is {weight.max():g} for sample {int(weight.argmax())}, more than "

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtrc, ndtri_exp
 
-from hierlpr._kernels.hypothesis_tests import bet, count_calls
+from hierlpr._kernels.hypothesis_tests import bet
 from hierlpr.cutoff.estimate import LevelProfile
+from hierlpr.cutoff.goal import Promise
 from hierlpr.cutoff.instances import (
     Index,
     Instances,
     Shuffle,
-    SortedInstances,
     random_order,
     sort_by_sample,
 )
@@ -40,13 +40,6 @@ RISING_SHARE = 0.1
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
-
-
-class Promise(NamedTuple):
-    """At most a share `alpha` of all calls is incorrect, except with probability `delta`."""
-
-    alpha: float
-    delta: float
 
 
 class LevelPair(NamedTuple):
@@ -136,19 +129,26 @@ def pass_tests(
         return []
     shuffle = random_order(instances)
     lowest = min(pair.level for pair in sequence)
-    rows = sort_by_sample(instances.take(instances.score >= lowest))
+    rows, needed = sort_by_sample(instances.take(instances.score >= lowest))
 
     def passes(pair: LevelPair) -> bool:
-        return is_precise(pair, *_count(rows, pair), shuffle, promise, share, instances.cluster)
+        calls, hits = count_calls(rows, needed, pair.level, pair.limit)
+        return is_precise(pair, calls, hits, shuffle, promise, share, instances.cluster)
 
     return list(takewhile(passes, sequence))
 
 
-def _count(rows: SortedInstances, pair: LevelPair) -> tuple[Int, Int]:
+def count_calls(
+    rows: Instances, needed: NDArray[np.int32], level: float, limit: int
+) -> tuple[Int, Int]:
     """Count the calls of known truth of every sample, and the correct ones."""
-    calls, hits = (np.empty(rows.ptr.size - 1, dtype=np.int64) for _ in range(2))
-    before = (rows.known_before, rows.hits_before)
-    count_calls(rows.ptr, rows.score, rows.needed, *before, pair.level, pair.limit, calls, hits)
+    is_call = (rows.score >= level) & (needed <= limit)
+    if rows.known is not None:
+        is_call &= rows.known
+    calls, hits = (
+        np.bincount(rows.sample[flags], minlength=rows.n_samples)
+        for flags in (is_call, is_call & rows.truth)
+    )
     return calls, hits
 
 

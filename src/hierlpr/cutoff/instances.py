@@ -69,11 +69,11 @@ class Instances:
             return None
         return np.bincount(self.cluster)[self.cluster].astype(np.float64)
 
-    def take(self, kept: Any) -> Instances:
+    def take(self, rows: Any) -> Instances:
         """Keep some of the listed instances; the positives are still all counted."""
         names = ("score", "truth", "sample", "known", "label", "implied")
         arrays = {name: getattr(self, name) for name in names}
-        return replace(self, **{k: x[kept] for k, x in arrays.items() if x is not None})
+        return replace(self, **{k: x[rows] for k, x in arrays.items() if x is not None})
 
     def only_known(self) -> Instances:
         """Keep the instances whose truth is known."""
@@ -85,18 +85,15 @@ def list_instances(score: Any, truth: Any, weight: Float | None = None) -> Insta
 
     A score that a CSR matrix does not store is 0: such instances are not listed and never called.
     """
-    cluster = number_clusters(truth)
+    truth = Truth.of(truth)
+    cluster = truth.cluster_number
     if cluster is not None and cluster.max(initial=-1) + 1 < cluster.size:
         share = 1.0 / np.bincount(cluster)[cluster]
         weight = share if weight is None else weight * share
-    shape = tuple(map(int, score.shape))
-    truth = Truth.of(truth)
-    sample, label = np.repeat(np.arange(shape[0], dtype=np.intp), shape[1]), None
+    n_samples, n_labels = map(int, score.shape)
+    sample, label = np.repeat(np.arange(n_samples, dtype=np.intp), n_labels), None
     if is_sparse(score):
-        csr = scipy.sparse.csr_array(score)
-        kept = csr.data > 0.0
-        sample = np.repeat(np.arange(shape[0], dtype=np.intp), np.diff(csr.indptr))[kept]
-        value, label = csr.data[kept], csr.indices[kept].astype(np.intp)
+        sample, label, value = listed_entries(score)
     else:
         value = check_real_array(score, name="score").ravel()
 
@@ -108,26 +105,27 @@ def list_instances(score: Any, truth: Any, weight: Float | None = None) -> Insta
     per_sample = np.asarray(truth.positive.sum(axis=1), dtype=np.float64).ravel()
     n_positives = int(per_sample.sum())
     positives = n_positives if weight is None else float((per_sample * weight).sum())
-    counts = (shape[0], n_positives, shape[1], positives)
-    found = Instances(
+    counts = (n_samples, n_positives, n_labels, positives)
+    instances = Instances(
         value, listed(truth.positive), sample, *counts, weight=weight, cluster=cluster
     )
     if truth.is_complete:
-        return found
+        return instances
     return replace(
-        found,
+        instances,
         known=~listed(truth.unknown),
-        label=np.tile(np.arange(shape[1]), shape[0]) if label is None else label,
+        label=np.tile(np.arange(n_labels), n_samples) if label is None else label,
         implied=None if truth.implied is None else listed(truth.implied),
         n_unknown=int(truth.unknown.sum()),
     )
 
 
-def number_clusters(truth: Any) -> Index | None:
-    """Return the cluster of each sample as 0, 1, ...; None without clusters."""
-    if not isinstance(truth, Truth) or truth.cluster is None:
-        return None
-    return np.unique(truth.cluster, return_inverse=True)[1].reshape(-1).astype(np.intp)
+def listed_entries(score: Any) -> tuple[Index, Index, Float]:
+    """Return the sample, label and value of the positive entries of a sparse matrix."""
+    csr = scipy.sparse.csr_array(score)
+    is_listed = csr.data > 0.0
+    sample = np.repeat(np.arange(csr.shape[0], dtype=np.intp), np.diff(csr.indptr))[is_listed]
+    return sample, csr.indices[is_listed].astype(np.intp), csr.data[is_listed]
 
 
 def entries_at(matrix: Any, sample: NDArray[Any], label: NDArray[Any]) -> NDArray[Any]:
@@ -161,17 +159,17 @@ class Shuffle(NamedTuple):
 
 
 def random_order(instances: Instances) -> Shuffle:
-    """Shuffle the samples, independently of the order in which they were given.
+    """Shuffle the samples, whatever their order in the data.
 
     A sequential test must not see the good samples first, so the order must not depend on their
     contents in any systematic way. Samples are sorted by a hash of their contents, then shuffled by
     a generator seeded with all hashes. Samples with equal hashes have the same scores and truth.
     """
     keys = np.zeros(instances.n_samples, dtype=np.uint64)
-    held = np.where(instances.truth, _TRUE, np.uint64(0))
+    mark = np.where(instances.truth, _TRUE, np.uint64(0))
     if instances.known is not None:
-        held[~instances.known] = _UNKNOWN
-    hashed = mix(mix(np.ascontiguousarray(instances.score).view(np.uint64)) ^ held)
+        mark[~instances.known] = _UNKNOWN
+    hashed = mix(mix(np.ascontiguousarray(instances.score).view(np.uint64)) ^ mark)
     hashed[instances.score <= 0.0] = 0  # as if not stored in a CSR matrix
     np.add.at(keys, instances.sample, hashed)
     if instances.weight is not None:
@@ -216,7 +214,7 @@ def split_at_random(
     Returns score, truth and weight of that third, and those of the others. Raises if there are too
     few samples, or too few kinds of samples, for a random split.
     """
-    keys, cluster = sample_keys(score, Truth.of(truth), weight), number_clusters(truth)
+    keys, cluster = sample_keys(score, Truth.of(truth), weight), Truth.of(truth).cluster_number
     shuffle = _shuffled(keys if cluster is None else _cluster_keys(keys, cluster))
     if not shuffle.is_fair:
         units = "samples" if cluster is None else "clusters"
@@ -228,11 +226,11 @@ def split_at_random(
     is_apart = np.zeros(shuffle.order.size, dtype=bool)
     is_apart[shuffle.order[: (shuffle.order.size + 1) // 3]] = True
     is_apart = is_apart if cluster is None else is_apart[cluster]
-    first, second = (
-        (score[rows], truth[rows], None if weight is None else weight[rows])
-        for rows in (np.flatnonzero(is_apart), np.flatnonzero(~is_apart))
-    )
-    return first, second
+
+    def part(rows: Index) -> tuple[Any, Any, Any]:
+        return score[rows], truth[rows], None if weight is None else weight[rows]
+
+    return part(np.flatnonzero(is_apart)), part(np.flatnonzero(~is_apart))
 
 
 def sample_keys(score: Any, truth: Truth, weight: Float | None = None) -> NDArray[np.uint64]:
@@ -255,33 +253,14 @@ def _stored_keys(matrix: Any) -> NDArray[np.uint64]:
 # -- sorted within samples ------------------------------------------------------------------------
 
 
-class SortedInstances(NamedTuple):
-    """Instances by sample, then decreasing score; sample i has ``ptr[i]`` to ``ptr[i + 1]``.
+def sort_by_sample(instances: Instances) -> tuple[Instances, NDArray[np.int32]]:
+    """Sort the instances of each sample by decreasing score.
 
-    An instance is called only under a limit of at least `needed` calls, the place within its sample
-    of the last one tied with it. `hits_before` counts the true instances before each one, and all
-    of them at the end; `known_before` likewise those of known truth.
+    Also return the lowest limit of calls per sample under which each is called: the place within
+    its sample of the last one tied with it, so that a limit never splits ties.
     """
-
-    ptr: NDArray[np.int64]
-    sample: Index
-    score: Float
-    needed: NDArray[np.int32]
-    known_before: NDArray[np.int64]
-    hits_before: NDArray[np.int64]
-
-
-def sort_by_sample(instances: Instances) -> SortedInstances:
-    """Sort the instances of each sample by decreasing score."""
     order, _, needed = sample_places(instances.score, instances.sample)
-    sample = instances.sample[order]
-    ptr = np.searchsorted(sample, np.arange(instances.n_samples + 1)).astype(np.int64)
-    known = np.ones(order.size, dtype=bool) if instances.known is None else instances.known
-    before = (
-        np.concatenate([[0], np.cumsum(flags[order], dtype=np.int64)])
-        for flags in (known, instances.truth)
-    )
-    return SortedInstances(ptr, sample, instances.score[order], needed, *before)
+    return instances.take(order), needed
 
 
 def sample_places(

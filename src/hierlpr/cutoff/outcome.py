@@ -60,30 +60,6 @@ class Result:
     precision_if_random: float | None = None
     n_clusters: int | None = None
 
-    def with_calls(
-        self,
-        n_calls: int,
-        n_true_calls: int,
-        *,
-        beta: float = 1.0,
-        weighted: tuple[float, float, float] | None = None,
-    ) -> Result:
-        """Set the numbers of calls and correct calls, and the measures that follow.
-
-        These use the weights of calls, correct calls and positives, if there are any.
-        """
-        calls, hits, positives = weighted or (n_calls, n_true_calls, self.n_positives)
-        b2 = beta**2
-        whole = calls + b2 * positives
-        return replace(
-            self,
-            n_calls=n_calls,
-            n_true_calls=n_true_calls,
-            precision=hits / calls if calls else None,
-            recall=hits / positives if positives else None,
-            f=(1.0 + b2) * hits / whole if whole else None,
-        )
-
     @property
     def precision_worst(self) -> float | None:
         """Precision if all calls of unknown truth are incorrect."""

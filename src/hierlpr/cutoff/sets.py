@@ -21,8 +21,8 @@ from scipy.special import bdtr
 
 from hierlpr._utils.checks import check_level
 from hierlpr._utils.display import text_table
-from hierlpr.cutoff.instances import holds_at, number_clusters, one_per_cluster
-from hierlpr.cutoff.set_values import LikelyPaths, SetValues, edge_columns, path_values
+from hierlpr.cutoff.instances import holds_at, one_per_cluster
+from hierlpr.cutoff.set_values import LikelyPaths, SetValues, path_values
 from hierlpr.data.duplicates import mix
 from hierlpr.data.tables import dense
 from hierlpr.data.truth import Truth
@@ -68,12 +68,12 @@ class SetRule:
     def __str__(self) -> str:
         """Describe the guarantee and the sizes of the sets on the calibration samples."""
         share = f"{1.0 - self.error:.4g}"
-        given = "" if self.confidence is None else f" (with confidence {self.confidence:g})"
+        sure = "" if self.confidence is None else f" (with confidence {self.confidence:g})"
         new, samples = "a new sample", f"{self.n_samples:,} calibration samples"
         if self.n_clusters is not None:
             new, samples = "a sample of a new cluster", f"{samples} in {self.n_clusters:,} clusters"
         text = (
-            f"With probability at least {share}{given} all sure labels of {new} are true, and with "
+            f"With probability at least {share}{sure} all sure labels of {new} are true, and with "
             f"the same probability all its true labels are possible. On {samples} "
             f"{self.sure_size:.3g} labels per sample are sure and {self.possible_size:.3g} "
             "possible."
@@ -136,30 +136,6 @@ class CallSets:
         sure, possible = (np.asarray(dense(part), np.int8) for part in (self.sure, self.possible))
         return np.asarray(sure + possible, dtype=np.int8)
 
-    def branches(self, hierarchy: Hierarchy) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
-        """Summarize the possible labels of each sample by the few highest labels.
-
-        Returns branches and open labels. All labels at and below a branch are possible. Of an open
-        label, above the branches, only some children are possible: a truth that ends there is
-        "something below this label that is not listed", or the label itself.
-
-        Examples
-        --------
-        >>> h = Hierarchy([("A", "B"), ("A", "C"), ("C", "D")])
-        >>> rule = SetRule(0.1, None, False, 9, 0.8, 0.3, 1.0, 2.0)
-        >>> possible = np.array([[True, False, True, True], [True, True, True, True]])
-        >>> CallSets(possible, possible, h.labels, None, rule).branches(h)
-        [(('C',), ('A',)), (('A',), ())]
-        """
-        possible = np.asarray(dense(self.possible), dtype=bool)
-        whole = ~hierarchy.close_upward(~possible)  # everything at and below is possible
-        highest = whole.copy()
-        for parents, children in edge_columns(hierarchy):
-            highest[:, children] &= ~whole[:, parents]
-        order, names = hierarchy.order, np.array(hierarchy.labels, dtype=object)[hierarchy.order]
-        pairs = zip(highest[:, order], (possible & ~whole)[:, order], strict=True)
-        return [(tuple(names[x].tolist()), tuple(names[y].tolist())) for x, y in pairs]
-
     def lists(self) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
         """List the sure labels, and the possible labels that are not sure, of each sample."""
         named = []
@@ -213,7 +189,7 @@ def choose_sets(
         true = np.asarray(dense(positive[rows]))
         worst[rows] = np.where(true, -1.0, part.sure).max(axis=1, initial=-1.0)
         least[rows] = np.where(true, part.possible, 2.0).min(axis=1, initial=2.0)
-    cluster = number_clusters(truth)
+    cluster = Truth.of(truth).cluster_number
     rule = _rule(worst, least, error, confidence, cluster, one_path=one_path, floor=floor)
     sizes = np.array([[kind.sum() for kind in _sets_of(part, rule)] for part in values()])
     sure_size, possible_size = (sizes.reshape(-1, 2).sum(axis=0) / max(n_samples, 1)).tolist()
@@ -238,7 +214,7 @@ def choose_path_rule(
     is_false = ~holds_at(Truth.of(truth).positive, paths.sample, paths.label)
     worst = np.full(n_samples, -1.0)
     np.maximum.at(worst, paths.sample[is_false], value[is_false])
-    cluster = number_clusters(truth)
+    cluster = Truth.of(truth).cluster_number
     rule = _rule(worst, None, error, confidence, cluster, one_path=True, floor=floor)
     n_kept = 0 if rule.sure_level is None else np.count_nonzero(value > rule.sure_level)
     return replace(rule, sure_size=n_kept / max(n_samples, 1), possible_size=float(n_labels))
@@ -282,14 +258,12 @@ def set_level(
     if cluster is None:
         place = order_place(worst.size, error, confidence)
         return None if place is None else float(np.sort(worst)[place - 1])
-    n_clusters = int(cluster.max()) + 1
-    order = np.argsort(worst)
-    above = np.cumsum((1.0 / np.bincount(cluster)[cluster])[order][::-1])[::-1]
     # The new sample, of weight 1, may be the worst of all.
-    allowed = error * (n_clusters + 1) - 1.0
-    after = np.append(above[1:], 0.0)
-    fits = np.flatnonzero(after <= allowed + 1e-9)
-    return float(worst[order[fits[0]]]) if allowed >= 0.0 else None
+    allowed = error * (int(cluster.max()) + 2) - 1.0
+    order = np.argsort(-worst)
+    above = np.cumsum(np.append(0.0, (1.0 / np.bincount(cluster)[cluster])[order]))[:-1]
+    fits = np.flatnonzero(above <= allowed + 1e-9)
+    return float(worst[order[fits[-1]]]) if allowed >= 0.0 else None
 
 
 def call_sets(

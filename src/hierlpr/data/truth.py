@@ -142,6 +142,13 @@ class Truth:
         return positive if self.unknown is None else np.where(self.is_known, positive, np.nan)
 
     @property
+    def cluster_number(self) -> NDArray[np.intp] | None:
+        """The cluster of each sample as 0, 1, ...; None without clusters."""
+        if self.cluster is None:
+            return None
+        return np.unique(self.cluster, return_inverse=True)[1].reshape(-1)
+
+    @property
     def n_clusters(self) -> int | None:
         """Number of clusters; None without clusters."""
         return None if self.cluster is None else int(np.unique(self.cluster).size)
