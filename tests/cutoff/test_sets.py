@@ -311,7 +311,9 @@ def test_sets_of_listed_paths_hold_as_often_as_promised(seed):
         wrong += bool((sure & ~truth[i]).any())
         missed += bool((truth[i] & ~possible).any())
         deepest = h.labels[int(np.where(sure[0], h.levels, 0).argmax())]
-        whole = {deepest, *h.ancestors(deepest), *h.descendants(deepest)} if sure.any() else h.labels
+        whole = (
+            {deepest, *h.ancestors(deepest), *h.descendants(deepest)} if sure.any() else h.labels
+        )
         assert {h.labels[j] for j in np.flatnonzero(possible[0])} == set(whole)
     assert wrong <= 0.2 * n
     assert missed <= 0.2 * n
