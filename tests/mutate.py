@@ -119,9 +119,9 @@ MUTATIONS = [
     ),
     Mutation(
         "old base rates after adapt",
-        "model/training.py",
-        "replace(model.lpr_.report, base_rate=drift.expected)",
-        "model.lpr_.report",
+        "model/fitted.py",
+        "replace(self.lpr_.report, base_rate=drift.expected)",
+        "self.lpr_.report",
         "model/test_training.py lpr/test_drift.py lpr/test_label_shift.py",
     ),
     Mutation(

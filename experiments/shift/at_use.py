@@ -34,7 +34,6 @@ from hierlpr import HierLPR, simulate
 from hierlpr.data.tables import Table
 from hierlpr.io.predictions import read_predictions
 from hierlpr.io.true_names import read_known_names
-from hierlpr.model.prediction import difference_note
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "guarantee"))
@@ -192,7 +191,7 @@ def measure(name, n_fit, cache, rng):
                         continue
                     change, inverse = change_of(how, pool.shape[1], rng)
                     batch = change(batch)
-                    noted = bool(difference_note(model, Table(batch, model.hierarchy_.labels)))
+                    noted = bool(model.difference_note(Table(batch, model.hierarchy_.labels)))
                     best = blind = None
                     if known is not None and inverse is not None:
                         best = best_test(known[0], pool, batch, inverse, np.random.default_rng(0))

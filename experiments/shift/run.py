@@ -27,7 +27,6 @@ import numpy as np
 
 from hierlpr import HierLPR, metrics, simulate
 from hierlpr.exceptions import DataError
-from hierlpr.model.training import with_prevalences
 
 HERE = Path(__file__).parent
 FACTORS = (0.2, 0.5, 1.0, 2.0, 5.0)
@@ -107,7 +106,7 @@ def knowing(model, scores, truth):
     """The model adapted to the true prevalences."""
     drift = model.check(scores)
     rates = np.clip(truth.mean(axis=0), 1e-6, 1.0 - 1e-6)
-    return with_prevalences(model, replace(drift, expected=rates, is_different=rates < 0.0))
+    return model.with_prevalences(replace(drift, expected=rates, is_different=rates < 0.0))
 
 
 def one_run(name, joint, seed, cache=None):

@@ -30,7 +30,6 @@ from hierlpr.cutoff.set_values import likely_paths
 from hierlpr.data.tables import Table
 from hierlpr.io.predictions import read_predictions
 from hierlpr.io.true_names import read_known_names
-from hierlpr.model.prediction import name_samples
 from hierlpr.report.names import name_by_threshold
 
 HERE = Path(__file__).resolve().parent
@@ -58,7 +57,7 @@ def rules(model, scores, truth, parts, config, hierarchy) -> Iterator[tuple[str,
     labels = hierarchy.labels
     for error in config["errors"]:
         model.calibrate_sets(Table(scores[kept], labels), truth[kept], error=error, one_path=True)
-        yield f"error {error:g}", name_samples(model, Table(scores[test], labels))[0]
+        yield f"error {error:g}", model.name_samples(Table(scores[test], labels))[0]
     for level in config["thresholds"]:
         yield f"threshold {level:g}", name_by_threshold(scores[test], hierarchy, level)
     worst = worst_confidence(scores[kept], truth[kept], hierarchy)

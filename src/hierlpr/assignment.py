@@ -32,7 +32,7 @@ from hierlpr.io.predictions import (
 )
 from hierlpr.io.table_output import output_ending, write_table
 from hierlpr.io.true_names import read_known_names
-from hierlpr.model import HierLPR, load_model, prediction
+from hierlpr.model import HierLPR, load_model
 from hierlpr.model.new_names import OTHER_RANK, extend, match_names
 from hierlpr.report import names
 
@@ -231,13 +231,13 @@ def _cross_name(
     for i in range(min(N_PARTS, n)):
         at = part == i
         _calibrate(model, scores[~at], truth[~at], goal)
-        label[at] = prediction.name_samples(model, Table(scores[at], model.hierarchy_.labels))[0]
+        label[at] = model.name_samples(Table(scores[at], model.hierarchy_.labels))[0]
     return names.NamedSamples(label, model.hierarchy_, truth)
 
 
 def _names_any(model: HierLPR, scores: Any) -> bool:
     """Return whether a model names any of the samples."""
-    label, _ = prediction.name_samples(model, Table(scores, model.hierarchy_.labels))
+    label, _ = model.name_samples(Table(scores, model.hierarchy_.labels))
     return bool((label >= 0).any())
 
 
@@ -343,7 +343,7 @@ def assign_names(
         output_ending(out, "output")
     fitted, scores, column, is_new = match_names(fitted, found)
     parts = [
-        prediction.name_samples(fitted, Table(scores[i : i + BATCH], fitted.hierarchy_.labels))
+        fitted.name_samples(Table(scores[i : i + BATCH], fitted.hierarchy_.labels))
         for i in range(0, len(found.samples), BATCH)
     ]
     label, chance = (np.concatenate(part) for part in zip(*parts, strict=True))
@@ -357,11 +357,11 @@ def assign_names(
     if report is not None:
         rows = np.random.default_rng(0).permutation(label.size)[:MOST_REPORTED]
         _write_report(report, fitted, found, scores, np.sort(rows))
-    ranks = np.array(prediction.rank_names(fitted), dtype=object)
+    ranks = np.array(fitted.rank_names(), dtype=object)
     by_rank = Counter(ranks[label[label >= 0]].tolist())
     promise, is_promised = names.promise_of(fitted)
     notes = [*found.notes, *([] if is_promised else [promise])]
-    if note := prediction.difference_note(fitted, Table(scores, fitted.hierarchy_.labels)):
+    if note := fitted.difference_note(Table(scores, fitted.hierarchy_.labels)):
         notes.append(note)
     if is_new.any():
         names_new = bool((fitted.path_style_ or {}).get("new_names"))
@@ -378,7 +378,7 @@ def assign_names(
 
 def _name_table(model: HierLPR, found: Predictions, label: Index, chance: Float) -> pa.Table:
     """Return one row per sample: the name, and then the tool's own columns."""
-    h, ranks = model.hierarchy_, prediction.rank_names(model)
+    h, ranks = model.hierarchy_, model.rank_names()
     paths = written_paths(h, ranks, model.path_style_ or {})
     texts = {"name": [h.name(x) for x in h.labels], "path": paths, "rank": ranks}
     at = pa.array(np.where(label >= 0, label, h.n_labels))

@@ -25,8 +25,6 @@ from hierlpr.io.auxiliary_tables import Weights, read_clusters
 from hierlpr.io.read_tables import Pair
 from hierlpr.lpr.drift import Drift
 from hierlpr.model import HierLPR
-from hierlpr.model.prediction import set_rule
-from hierlpr.model.training import check_params
 from hierlpr.outofcore.batches import (
     Samples,
     as_hierarchy_file,
@@ -120,7 +118,7 @@ def fit_file(
     refuse_overlap({"the output": out}, inputs | dict(zip(names, files, strict=False)))
     missing = run.table.get("missing_scores", "error")
     model = HierLPR(hierarchy=run.hierarchy, lpr=lpr, joint=joint, missing_scores=missing)
-    check_params(model)
+    model.check_params()
     clusters = read_clusters(files[:2], **run.table) | (
         read_clusters(files[2:], **run.table) if calibration else {}
     )
@@ -301,7 +299,7 @@ def sets_file(
         raise DataError("deepest and possible-only exclude each other; give one.")
     endings = (".parquet", ".csv")
     job = PredictionJob(model, scores, out, with_names=with_names, endings=endings, **options)
-    set_rule(job.model)  # raises before any work if the model has none
+    job.model.set_rule()  # raises before any work if the model has none
     return write_sets(job, "deepest" if deepest else "possible" if possible_only else "all")
 
 

@@ -41,7 +41,7 @@ def test_an_interrupted_fit_leaves_no_promise_of_the_one_before(data, monkeypatc
     def stopped(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("hierlpr.model.training.fit_aligned", stopped)
+    monkeypatch.setattr("hierlpr.model.HierLPR.fit_aligned", stopped)
     with pytest.raises(KeyboardInterrupt):
         classifier.fit(*data[1])
     with pytest.raises(NotFittedError):

@@ -272,7 +272,7 @@ def test_nothing_is_promised_after_a_change_that_was_interrupted(parts, model, m
         raise KeyboardInterrupt
 
     if how == "fit":
-        monkeypatch.setattr("hierlpr.model.training.fit_joint", stopped)
+        monkeypatch.setattr("hierlpr.model.estimator.fit_joint", stopped)
         args = (fit.scores[::2], fit.truth[::2])
     else:
         monkeypatch.setattr("hierlpr.joint.JointModel.changed", stopped)

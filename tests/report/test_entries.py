@@ -10,7 +10,6 @@ from hierlpr import Hierarchy, HierLPR, plots, simulate
 from hierlpr.cutoff.decisions import reason_codes
 from hierlpr.cutoff.sets import SET_WORDS
 from hierlpr.data.tables import Table
-from hierlpr.model.prediction import name_samples
 from hierlpr.report import write_report
 from hierlpr.report.entries import choose_samples, sample_entries
 from hierlpr.report.names import NamedSamples, compare_ranks
@@ -185,7 +184,7 @@ def named():
 
 def test_rows_count_names_by_rank(named):
     model, table, truth = named
-    label, _ = name_samples(model, table)
+    label, _ = model.name_samples(table)
     rows = compare_ranks(model, *(NamedSamples(label, model.hierarchy_, truth),) * 2)
     assert [row.rank for row in rows] == ["level 1", "level 2", "level 3"]
     dense = truth.toarray() > 0
@@ -209,7 +208,7 @@ def test_the_page_states_the_promise_and_the_wrong_names(named, tmp_path):
     model, table, truth = named
     report = write_report(tmp_path / "page.html", model, table, truth)
     names = report.names
-    label, _ = name_samples(model, table)
+    label, _ = model.name_samples(table)
     wrong = [k >= 0 and not truth[i, k] for i, k in enumerate(label)]
     assert names.wrong == pytest.approx(np.mean(wrong))
     assert names.n_named == np.count_nonzero(label >= 0)
@@ -250,7 +249,7 @@ def test_scores_of_another_scale_have_no_promise(named, tmp_path):
 
 def test_boxes_of_the_icicle_stand_below_their_parents(named):
     model, table, _ = named
-    label, _ = name_samples(model, table)
+    label, _ = model.name_samples(table)
     display = plots.NamesDisplay.from_model(model, table)
     boxes = display.boxes()
     for level in (1, 2, 3):

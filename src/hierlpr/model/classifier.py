@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, Self, get_args
+from typing import TYPE_CHECKING, Any, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,31 +17,30 @@ from threadpoolctl import threadpool_limits
 from hierlpr._utils import checks
 from hierlpr._utils.display import terminal_progress
 from hierlpr.cutoff.choose import Unreachable
-from hierlpr.cutoff.decisions import LabelCall
 from hierlpr.cutoff.goal import check_bound, goals_of
 from hierlpr.cutoff.outcome import Cutoff
-from hierlpr.cutoff.sets import CallSets
 from hierlpr.data.clusters import cluster_ids
 from hierlpr.data.duplicates import SampleKeys, feature_keys, leakage_warnings
-from hierlpr.data.frames import like_given, row_names
+from hierlpr.data.frames import row_names
 from hierlpr.data.tables import Table, match_weights, truth_table
 from hierlpr.data.truth import Truth, align_truth
 from hierlpr.exceptions import DataError, HierlprError, warn
 from hierlpr.first_stage import FirstStage
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.io.hierarchies import HierarchyLike, as_hierarchy
-from hierlpr.model import cross_fitting, training
+from hierlpr.model import cross_fitting, inputs
 from hierlpr.model.cross_fitting import count_rows, take_rows
 from hierlpr.model.estimator import HierLPR
-from hierlpr.model.explain import Explanation
 from hierlpr.model.persistence import save_classifier
-from hierlpr.ranking.order import Ranking
+from hierlpr.model.prediction import Predictor
+
+if TYPE_CHECKING:
+    from hierlpr.io.hierarchies import HierarchyLike
 
 Float = NDArray[np.float64]
 MIN_CLUSTERS = 3  # two to train on, one for the cutoff
 
 
-class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
+class HierarchicalClassifier(Predictor, BaseEstimator):  # type: ignore[misc]
     """Learn scores from features, turn them into comparable scores, rank, and call with a cutoff.
 
     Parameters
@@ -105,6 +104,8 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
     >>> len(h.violations(c.predict(X)))
     0
     """
+
+    _returns_samples = False
 
     def __init__(
         self,
@@ -171,7 +172,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         goal = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         X = _indexable(X)
         samples = Table(np.empty((count_rows(X), 0)), (), *row_names(X, "X"))
-        given = None if self.hierarchy is None else as_hierarchy(self.hierarchy)
+        given = None if self.hierarchy is None else inputs.as_hierarchy(self.hierarchy)
         if given is None:
             y, _ = truth_table(y, None, samples)
         hierarchy = given or Hierarchy(labels=y.labels)
@@ -183,11 +184,11 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
                 f"clusters: {known.n_clusters} cluster(s) for {known.shape[0]:,} samples; at least "
                 f"{MIN_CLUSTERS} are needed, to train on some and to choose a cutoff on others."
             )
-        training.refuse_unknown_labels(known, hierarchy)
+        inputs.refuse_unknown_labels(known, hierarchy)
         own = match_weights(sample_weight, samples, name="X")
         own = checks.check_sample_weight(own, known.shape[0], keep_equal=True)
         check_bound(goals_of(**goal)[0] if goal else None, own, self.max_weight)
-        used, weight = training.weighed(own, known.shape[0])
+        used, weight = inputs.positive_weight_rows(own, known.shape[0])
         rng = np.random.default_rng(self.random_state)
         self.__dict__.pop("model_", None)  # so that no promise outlives an interrupted fit
         is_apart = np.zeros(used.size, dtype=bool)
@@ -206,7 +207,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         lpr = "probability" if is_stage and self.lpr == "auto" else self.lpr
         model = HierLPR(given, lpr=lpr, joint=self.joint)
         table = Table(scores, hierarchy.labels)
-        training.fit_aligned(model, hierarchy, table, known_kept, kept_weight)
+        model.fit_aligned(hierarchy, table, known_kept, kept_weight)
         # Later scores come from other classifiers than these out-of-fold ones: compare ranges only.
         model.sample_summary_ = None
         self.model_ = model
@@ -244,61 +245,28 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
                     out[:, column] = cross_fitting.scores_of(fitted, X)
         return out
 
-    @property
-    def _fitted(self) -> HierLPR:
+    def _scored(self, X: Any) -> tuple[HierLPR, Table]:
         check_is_fitted(self, "model_")
-        return self.model_
+        return self.model_, self.model_.aligned_scores(self.score_table(X))
 
     def score_table(self, X: Any) -> Table:
         """Return the scores with the names of the samples, if `X` is a data frame that has them."""
         return Table(self.scores(X), self.hierarchy_.labels, *row_names(X, "X"))
-
-    def predict_proba(self, X: Any) -> Any:
-        """Return the block scores, as a data frame if `X` is one."""
-        score = self._fitted.predict_proba(self.score_table(X).values)
-        return like_given(X, score, self.hierarchy_.labels, samples_column=False)
-
-    def rank(self, X: Any, *, top: int | None = None, weight: Any = None) -> Ranking:
-        """Rank all (sample, label) instances; see :meth:`HierLPR.rank`."""
-        return self._fitted.rank(self.score_table(X), top=top, weight=weight)
-
-    def predict(self, X: Any) -> Any:
-        """Return the calls at the cutoff, closed upward, as a data frame if `X` is one."""
-        calls = self._fitted.predict(self.score_table(X).values)
-        return like_given(X, calls, self.hierarchy_.labels, samples_column=False)
-
-    def call_lists(self, X: Any) -> list[tuple[LabelCall, ...]]:
-        """Return the calls of each sample as a list, best first."""
-        return self._fitted.call_lists(self.score_table(X))
 
     def calibrate_sets(self, X: Any, y: Any, **options: Any) -> Self:
         """Choose which labels are sure and possible, on samples that were not used in `fit`.
 
         The options are those of :meth:`HierLPR.calibrate_sets`.
         """
-        self._fitted.calibrate_sets(self.score_table(X), y, **options)
+        check_is_fitted(self, "model_")
+        self.model_.calibrate_sets(self.score_table(X), y, **options)
         return self
-
-    def predict_sets(self, X: Any) -> CallSets:
-        """Return the sure and possible labels of each sample; see `calibrate_sets`."""
-        return self._fitted.predict_sets(self.score_table(X))
-
-    def assign(self, X: Any) -> Any:
-        """Name every sample by the deepest trusted label; see :meth:`HierLPR.assign`."""
-        return self._fitted.assign(self.score_table(X))
-
-    def explain(self, X: Any, sample: int | str = 0) -> Explanation:
-        """Explain why each label of one sample is called or not; see :meth:`HierLPR.explain`."""
-        return self._fitted.explain(self.score_table(X), sample)
 
     def use_target(self, target: float) -> Self:
         """Select one of several calibrated targets; see :meth:`HierLPR.use_target`."""
-        self._fitted.use_target(target)
+        check_is_fitted(self, "model_")
+        self.model_.use_target(target)
         return self
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return AU(PRC) of the block scores; `sample_weight` is as in `fit`."""
-        return self._fitted.score(self.score_table(X), y, sample_weight)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted classifier to one file, which :func:`hierlpr.load_model` reads.
@@ -312,7 +280,8 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
     @property
     def cutoff_(self) -> Cutoff:
         """Where `predict` cuts, and what that achieved on the held-out samples."""
-        return self._fitted.cutoff_
+        check_is_fitted(self, "model_")
+        return self.model_.cutoff_
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -367,7 +336,7 @@ class HierarchicalClassifier(BaseEstimator):  # type: ignore[misc]
         if self.unreachable is not None:
             checks.check_choice(self.unreachable, get_args(Unreachable), name="unreachable")
         checks.check_jobs(self.n_jobs)
-        training.check_params(HierLPR(lpr=self.lpr, joint=self.joint))
+        HierLPR(lpr=self.lpr, joint=self.joint).check_params()
         try:
             rng = np.random.default_rng(self.random_state)
         except (TypeError, ValueError):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from typing import Any, Self, cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,35 +12,32 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import ClassifierTags, TargetTags
 from sklearn.utils.validation import check_is_fitted
 
-from hierlpr._utils.checks import Matrix, check_fraction, check_sample_weight
+from hierlpr._utils.checks import check_choice, check_fraction, check_jobs, check_sample_weight
 from hierlpr.cutoff.choose import Unreachable, cutoff_on
-from hierlpr.cutoff.decisions import Groups, LabelCall, call_lists, decide
-from hierlpr.cutoff.estimate import LevelProfile
+from hierlpr.cutoff.decisions import Groups
 from hierlpr.cutoff.goal import Goal, check_bound, goals_of
 from hierlpr.cutoff.outcome import Cutoff
-from hierlpr.cutoff.sets import CallSets, SetRule
 from hierlpr.data.clusters import cluster_ids
 from hierlpr.data.duplicates import SampleKeys
 from hierlpr.data.frames import like_given
-from hierlpr.data.listed import Kind
-from hierlpr.data.tables import Table, dense, match_weights
+from hierlpr.data.tables import Table, match_weights, refuse_truth_as_scores
 from hierlpr.data.truth import Truth, align_truth
-from hierlpr.exceptions import UnreachableWarning, warn
+from hierlpr.exceptions import DataError, UnreachableWarning, warn
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.io.hierarchies import HierarchyLike
-from hierlpr.joint import JointModel
-from hierlpr.lpr import ImpliedLPR, LPRModel, own_lpr
+from hierlpr.joint import fit_joint
 from hierlpr.lpr.comparison import SampleSummary
-from hierlpr.lpr.drift import Drift
-from hierlpr.metrics import au_prc_score
-from hierlpr.model import prediction, training
-from hierlpr.model.explain import Explanation, explain_sample
+from hierlpr.lpr.estimators import make_estimator
+from hierlpr.lpr.fitting import with_sharing
+from hierlpr.model import inputs, training
+from hierlpr.model.fitted import FittedModel
 from hierlpr.model.persistence import save_model
-from hierlpr.ranking.blocks import consistent_scores
-from hierlpr.ranking.order import Ranking, rank
+from hierlpr.model.prediction import Predictor
+
+if TYPE_CHECKING:
+    from hierlpr.io.hierarchies import HierarchyLike
 
 
-class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class HierLPR(Predictor, FittedModel, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Turn classifier scores into comparable scores, one ranking, and calls that fit a hierarchy.
 
     Parameters
@@ -94,18 +91,6 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
     0
     """
 
-    hierarchy_: Hierarchy
-    lpr_: LPRModel
-    joint_: JointModel | None
-    path_weight_: NDArray[np.float64] | None
-    implied_: ImpliedLPR | None
-    profile_: LevelProfile | None
-    cutoff_: Cutoff
-    sets_: SetRule | None
-    keys_: dict[str, SampleKeys]  # of the samples used for "fit", "cutoff" and "sets"
-    sample_summary_: SampleSummary | None
-    path_style_: dict[str, Any] | None = None  # ranks of labels, and how a tool writes paths
-
     def __init__(
         self,
         hierarchy: HierarchyLike | None = None,
@@ -140,7 +125,50 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         clusters : array-like of ids of shape (n_samples,), series or mapping, optional
             The patient, donor or camera of each sample; new samples then come from new clusters.
         """
-        training.fit_model(self, X, y, sample_weight, clusters)
+        self.check_params()
+        h = None if self.hierarchy is None else inputs.as_hierarchy(self.hierarchy)
+        table = inputs.new_scores(X, h, None, missing_scores=self.missing_scores)
+        h = h or Hierarchy(labels=table.labels)
+        truth = align_truth(y, h, table, propagate_truth=self.propagate_truth)
+        truth = truth.in_clusters(cluster_ids(clusters, table))
+        if truth.is_complete:
+            refuse_truth_as_scores(table.values, truth.positive)
+        return self.fit_aligned(h, table, truth, sample_weight)
+
+    def check_params(self) -> None:
+        """Refuse invalid parameters before any work is done."""
+        if self.joint is not False and self.joint is not True and self.joint != "auto":
+            raise DataError(f"joint must be False, True or 'auto'; got {self.joint!r}.")
+        check_choice(self.missing_scores, ("error", "allow"), name="missing_scores")
+        check_jobs(self.n_jobs)
+        make_estimator(self.lpr)
+
+    def fit_aligned(
+        self, hierarchy: Hierarchy, table: Table, truth: Truth, sample_weight: Any
+    ) -> Self:
+        """Fit on scores and truth that are checked and in the order of the labels."""
+        given = match_weights(sample_weight, table)
+        rows, weight = inputs.positive_weight_rows(given, table.n_samples)
+        table, truth = table.rows(rows), truth[rows]
+        inputs.refuse_unknown_labels(truth, hierarchy)
+        options: dict[str, Any] = {"method": self.lpr, "n_jobs": self.n_jobs}
+        options["sample_weight"] = None if weight is None else weight / weight.max()
+        lpr, implied = training.fit_curves(table, truth, hierarchy, **options)
+        training.warn_of_mistakes(lpr)
+        self.keys_ = {}
+        self.forget_cutoff()  # first, so that no promise outlives an interrupted fit
+        self.hierarchy_, self.lpr_, self.implied_ = hierarchy, lpr, implied
+        self.joint_ = self.path_weight_ = None
+        if self.joint is not False:
+            options |= {"method": with_sharing(self.lpr, lpr.shared)}
+            options |= {"use": "exact" if self.joint is True else "auto"}
+            self.joint_ = fit_joint(table.values, truth, hierarchy, **options)
+        samples = hierarchy, table, truth, weight
+        if implied is None:
+            self.path_weight_ = training.fit_depth_weights(lpr, *samples)
+        self.keys_ = {"fit": SampleKeys.of_samples(table, truth.cluster)}
+        self.sample_summary_ = SampleSummary.of(lpr, table.values, hierarchy, weight)
+        self.profile_ = training.fit_profile(self.block_scores, *samples)
         return self
 
     def calibrate(
@@ -188,17 +216,18 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
             Clusters count equally: the target is about a random sample of a new cluster.
         """
         goals = goals_of(precision=precision, fdr=fdr, maximize=maximize, confidence=confidence)
-        table, known = self._pair(X, y, clusters)
-        given = match_weights(sample_weight, table)
-        given = check_sample_weight(given, table.n_samples, keep_equal=True)
-        check_bound(goals[0], given, max_weight)
-        rows, weight = training.weighed(given, table.n_samples, keep_equal=confidence is not None)
-        table, known = table.rows(rows), known[rows]
-        keys, caveats = training.check_leakage(table, known, self.keys_.get("fit"))
+        table, truth = self._pair(X, y, clusters)
+        given, is_certified = match_weights(sample_weight, table), confidence is not None
+        check_bound(
+            goals[0], check_sample_weight(given, table.n_samples, keep_equal=True), max_weight
+        )
+        rows, weight = inputs.positive_weight_rows(given, table.n_samples, keep_equal=is_certified)
+        table, truth = table.rows(rows), truth[rows]
+        keys, caveats = inputs.check_leakage(table, truth, self.keys_.get("fit"))
         options: dict[str, Any] = {"groups": groups, "unreachable": unreachable}
         options |= {"weight": weight, "max_weight": max_weight}
         score = self.block_scores(table)
-        cutoff = cutoff_on(goals, score, known, self.hierarchy_, self.profile_, **options)
+        cutoff = cutoff_on(goals, score, truth, self.hierarchy_, self.profile_, **options)
         for part in cutoff.targets or (cutoff,):
             if not part.reachable:
                 warn(part.reason, UnreachableWarning)
@@ -246,45 +275,12 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         clusters : as in `fit`, optional
             The promise is then about a random sample of a new cluster.
         """
-        table, known = self._pair(X, y, clusters)
-        training.refuse_unknown_samples(known)
-        keys, caveats = training.check_leakage(table, known, self.keys_.get("fit"))
-        rule = prediction.choose_rule(self, table, known, error, confidence, one_path=one_path)
+        table, truth = self._pair(X, y, clusters)
+        inputs.refuse_unknown_samples(truth)
+        keys, caveats = inputs.check_leakage(table, truth, self.keys_.get("fit"))
+        rule = self.choose_set_rule(table, truth, error, confidence, one_path=one_path)
         self.sets_, self.keys_ = rule.with_caveats(caveats), {**self.keys_, "sets": keys}
         return self
-
-    def adapt(self, X: Any) -> Self:
-        """Return a new model for a population with other prevalences, estimated from its scores.
-
-        It has no cutoff, because certificates do not carry over. Scores that differ from those of
-        the fit by more than prevalences can explain are refused.
-        """
-        return training.adapted(self, self.aligned_scores(X))
-
-    def add_labels(
-        self,
-        edges: Iterable[tuple[str, str]],
-        X: Any,
-        y: Any,
-        *,
-        labels: Iterable[str] | None = None,
-    ) -> Self:
-        """Add labels with their scores and truth; the curves of the other labels do not change.
-
-        `edges` are (parent, child) pairs of the new labels. `X` and `y` have one column per new
-        label, in the order of `labels`, by default as they appear in `edges`.
-        """
-        check_is_fitted(self)
-        training.add_labels(self, edges, X, y, labels)
-        return self
-
-    def remove_labels(self, labels: Iterable[str]) -> Self:
-        """Remove labels; their children pass to their parents, other curves do not change."""
-        check_is_fitted(self)
-        training.remove_labels(self, labels)
-        return self
-
-    # -- prediction and inspection ------------------------------------------------------------
 
     def transform(self, X: Any) -> Any:
         """Return the local precision rates; with `joint`, P(label | all scores of the sample).
@@ -293,79 +289,6 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         """
         lpr = self.lprs(self.aligned_scores(X))
         return like_given(X, lpr.values, self.hierarchy_.labels)
-
-    def predict_proba(self, X: Any) -> Any:
-        """Return the block scores: comparable across labels, and no child above a parent.
-
-        The result has the container of the scores, with one column per label.
-        """
-        score = self.block_scores(self._new_scores(X))
-        return like_given(X, score, self.hierarchy_.labels)
-
-    def rank(self, X: Any, *, top: int | None = None, weight: Any = None) -> Ranking:
-        """Rank all (sample, label) instances, the best calls first, parents before children."""
-        lpr = self.lprs(self._new_scores(X))
-        return rank(lpr, self.hierarchy_, top=top, weight=weight, n_jobs=self.n_jobs)
-
-    def predict(self, X: Any, *, target: float | None = None) -> Any:
-        """Return the calls at `cutoff_`: a bool matrix or data frame, closed upward.
-
-        `target` selects one of several calibrated targets for this call.
-        """
-        score = self.block_scores(self._new_scores(X))
-        calls = decide(score, self._cutoff(target), self.hierarchy_)
-        return like_given(X, calls, self.hierarchy_.labels)
-
-    def predict_sets(self, X: Any) -> CallSets:
-        """Return the sure and the possible labels of every sample; see `calibrate_sets`."""
-        return prediction.sets_of(self, self._new_scores(X), prediction.set_rule(self))
-
-    def deepest(self, X: Any) -> list[str | None]:
-        """Return the deepest sure label of every sample, None where no label is sure."""
-        prediction.set_rule(self)  # raises if it was not calibrated
-        found, _ = prediction.name_samples(self, self._new_scores(X))
-        prediction.warn_of_no_names(self)
-        return [*np.array([*self.hierarchy_.labels, None], dtype=object)[found]]
-
-    def assign(self, X: Any) -> Any:
-        """Name every sample by the deepest label that can be trusted.
-
-        Returns a data frame with the columns sample, label (None where none can be trusted), rank
-        and chance, the block score. Trusted are the sure labels of `calibrate_sets` or, without it,
-        the calls at the cutoff. An ``AnnData`` gives a copy with the answer in obs.
-        """
-        check_is_fitted(self)
-        return prediction.assign(self, X)
-
-    def call_lists(self, X: Any) -> list[tuple[LabelCall, ...]]:
-        """Return the calls of each sample as a list, best first, with their block scores.
-
-        After `calibrate_sets`, each call also says whether it is sure, possible or neither ("no").
-        """
-        score = self.block_scores(table := self._new_scores(X))
-        calls, sets = decide(score, self._cutoff(), self.hierarchy_), None
-        if self.sets_ is not None:
-            sets = prediction.sets_of(self, table, self.sets_, score).codes()
-        return call_lists(calls, score, self.hierarchy_, sets=sets)
-
-    def explain(self, X: Any, sample: int | str = 0) -> Explanation:
-        """Explain why each label of one sample is called or not.
-
-        `sample` is its row, or its name if the scores have sample names.
-        """
-        return explain_sample(self, self.aligned_scores(X), sample)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return AU(PRC) of the block scores, pooled over all evaluated instances."""
-        table, known = self._pair(X, y)
-        weight = check_sample_weight(match_weights(sample_weight, table), table.n_samples)
-        cells = known.evaluated(self.hierarchy_, weight).cells
-        return float(au_prc_score(cells, dense(self.block_scores(table)), sample_weight=weight))
-
-    @property
-    def kind_(self) -> Kind:
-        """The kind of scores that was fitted on."""
-        return "complete" if self.implied_ is None else "listed"
 
     @property
     def n_features_in_(self) -> int:
@@ -376,12 +299,6 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
     def classes_(self) -> NDArray[np.object_]:
         """The labels, one per column of `predict`."""
         return np.array(self.hierarchy_.labels, dtype=object)
-
-    audit = prediction.audit
-
-    def check(self, X: Any) -> Drift:
-        """Compare new scores with those of the fit, per label and as text."""
-        return prediction.compare_with_fit(self, self.aligned_scores(X))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file, which :func:`hierlpr.load_model` reads."""
@@ -402,48 +319,10 @@ class HierLPR(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         tags.input_tags.allow_nan = self.missing_scores == "allow"
         return tags
 
-    # -- steps on aligned tables, for other packages -------------------------------------------
+    def _scored(self, X: Any) -> tuple[HierLPR, Table]:
+        return self, self.aligned_scores(X)
 
-    def aligned_scores(self, scores: Any) -> Table:
-        """Return checked scores of the kind of the fit, in the order of the labels."""
-        check_is_fitted(self)
-        missing = self.missing_scores
-        return training.new_scores(scores, self.hierarchy_, self.kind_, missing_scores=missing)
-
-    def lprs(self, table: Table) -> Table:
-        """Return the LPRs of an aligned table; the only place where the joint posterior enters."""
-        implied, options = self.implied_, {"n_jobs": self.n_jobs}
-        if self.joint_ is None or (implied is not None and not self.joint_.is_used):
-            lpr = own_lpr(self.lpr_, table.values, **options)
-            if implied is not None:
-                lpr = implied.close(lpr, self.hierarchy_, **options)
-        else:
-            lpr = self.lpr_.curves.evaluate(table.values, **options)
-            absent = None if implied is None else implied.absent
-            lpr = self.joint_.transform(lpr, absent=absent, **options)
-        if not isinstance(lpr, np.ndarray):
-            lpr.sort_indices()
-        return Table(lpr, table.labels, table.samples, table.backend)
-
-    def block_scores(self, table: Table) -> Matrix:
-        """Return the block scores of an aligned table as a plain matrix."""
-        score = consistent_scores(self.lprs(table), self.hierarchy_, n_jobs=self.n_jobs)
-        return cast(Matrix, score)
-
-    def _new_scores(self, scores: Any) -> Table:
-        return prediction.warn_of_difference(self, self.aligned_scores(scores))
-
-    def _pair(self, scores: Any, truth: Any, clusters: Any = None) -> tuple[Table, Truth]:
+    def _pair(self, scores: Any, truth: Any, clusters: Any) -> tuple[Table, Truth]:
         table, propagates = self.aligned_scores(scores), self.propagate_truth
-        known = align_truth(truth, self.hierarchy_, table, propagate_truth=propagates)
-        return table, known.in_clusters(cluster_ids(clusters, table))
-
-    def _cutoff(self, target: float | None = None) -> Cutoff:
-        """Return the cutoff in use; warn if it was not calibrated or does not reach its target."""
-        cutoff = self.cutoff_ if target is None else self.cutoff_.for_target(target)
-        if cutoff.goal.kind == "default":
-            hint = "Hint: set a target with calibrate, or with HierarchicalClassifier(fdr=0.1)."
-            warn(f"{cutoff}\n{hint}")
-        elif not cutoff.reachable:
-            warn(cutoff.reason, UnreachableWarning)
-        return cutoff
+        aligned = align_truth(truth, self.hierarchy_, table, propagate_truth=propagates)
+        return table, aligned.in_clusters(cluster_ids(clusters, table))

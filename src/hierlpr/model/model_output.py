@@ -19,8 +19,7 @@ from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.lpr import own_lpr
 from hierlpr.metrics.hits import HitCurve
-from hierlpr.model.prediction import sets_of
-from hierlpr.model.training import weighed
+from hierlpr.model.inputs import positive_weight_rows
 from hierlpr.ranking.blocks import consistent_scores
 
 if TYPE_CHECKING:
@@ -118,7 +117,7 @@ def apply_model(
     known = None
     if truth is not None or is_truth_needed:
         known = align_truth(truth, h, table, propagate_truth=model.propagate_truth)
-    rows, weight = weighed(match_weights(sample_weight, table), table.n_samples)
+    rows, weight = positive_weight_rows(match_weights(sample_weight, table), table.n_samples)
     if weight is not None:
         table = table.rows(rows)
         known = None if known is None else known[rows]
@@ -142,7 +141,7 @@ def apply_model(
         truth=positive,
         unknown=unknown,
         implied=implied,
-        sets=None if model.sets_ is None else sets_of(model, table, model.sets_, block_score),
+        sets=None if model.sets_ is None else model.sets_on(table, block_score),
         level=label_levels(model.cutoff_, h),
         has_truth=truth is not None,
         weight=None if weight is None else weight / weight.mean(),

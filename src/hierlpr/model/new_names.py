@@ -9,20 +9,35 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
 
+from hierlpr.data.tables import Table
 from hierlpr.hierarchy import Hierarchy
+from hierlpr.io.anndata import write_obs
 from hierlpr.io.lineages import Predictions
-from hierlpr.io.predictions import match_columns, take_columns
+from hierlpr.io.predictions import match_columns, read_predictions, take_columns
 
 if TYPE_CHECKING:
     from hierlpr.model.estimator import HierLPR
 
 OTHER_RANK = "other"  # the group of labels without a rank
+
+
+def assign_anndata(model: Any, data: Any) -> Any:
+    """Return a copy of an ``AnnData`` of predictions with the trusted name of each row in obs."""
+    check_is_fitted(model)
+    predictions = read_predictions(data, **(model.path_style_ or {}).get("reading", {}))
+    model, scores, _, _ = match_names(model, predictions)
+    table = Table(scores, model.hierarchy_.labels, predictions.samples)
+    model.warn_of_difference(table)
+    label, chance = model.name_samples(table)
+    model.warn_of_no_names()
+    return write_obs(data, model.hierarchy_, model.rank_names(), label, chance)
 
 
 class MatchedNames(NamedTuple):

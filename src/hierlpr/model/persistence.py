@@ -36,7 +36,7 @@ from hierlpr.lpr import ImpliedLPR, LabelReport, LPRCurves, LPRModel, SharedCurv
 from hierlpr.lpr.comparison import SampleSummary
 from hierlpr.lpr.diagnostics import ScoreBins
 from hierlpr.lpr.estimators import ESTIMATORS
-from hierlpr.model.training import check_params
+from hierlpr.model.fitted import FittedModel
 
 if TYPE_CHECKING:
     from hierlpr.model.classifier import HierarchicalClassifier
@@ -46,6 +46,8 @@ FORMAT, VERSION = "hierlpr model", 2
 HINT = "Hint: give a file that `hierlpr fit --out` or model.save wrote, or save the model again."
 Arrays = dict[str, NDArray[Any]]
 
+# Fitted attributes besides the labels.
+FITTED = [x for x in FittedModel.__annotations__ if x.endswith("_") and x != "hierarchy_"]
 PARAMS = ("lpr", "joint", "propagate_truth", "missing_scores")
 # The dataclasses that fitted attributes consist of, by their names in a file.
 CLASSES: dict[str, Any] = {
@@ -182,7 +184,7 @@ def _pack_model(model: HierLPR, arrays: Arrays) -> dict[str, Any]:
         "names": dict(h.names),
         "has_hierarchy": model.hierarchy is not None,
         "params": {name: _pack(getattr(model, name), name, arrays) for name in PARAMS},
-        "fitted": {name: _pack(getattr(model, name), name, arrays) for name in _declared(model)},
+        "fitted": {name: _pack(getattr(model, name), name, arrays) for name in FITTED},
     }
 
 
@@ -193,10 +195,10 @@ def _unpack_model(arrays: Arrays, meta: Mapping[str, Any]) -> HierLPR:
     h = Hierarchy(edges, labels=map(str, meta["labels"]), names=meta["names"])
     params = {name: _unpack(meta["params"][name], arrays, h) for name in PARAMS}
     model = HierLPR(h if meta["has_hierarchy"] else None, **params)
-    check_params(model)
+    model.check_params()
     model.hierarchy_ = h
-    fitted = {name: meta["fitted"][name] for name in _declared(model)}
-    model.__dict__.update(_unpack_fields(HierLPR, fitted, arrays, h))
+    fitted = {name: meta["fitted"][name] for name in FITTED}
+    model.__dict__.update(_unpack_fields(FittedModel, fitted, arrays, h))
     _check_model(model)
     return model
 
@@ -224,11 +226,6 @@ def _unpack_classifier(
     apart = {"model_": model, "hierarchy_": model.hierarchy_, "classes_": model.classes_}
     classifier.__dict__.update(state["fitted"], **apart)
     return classifier
-
-
-def _declared(model: HierLPR) -> list[str]:
-    """Return the fitted attributes that the class declares, besides the labels."""
-    return [x for x in type(model).__annotations__ if x.endswith("_") and x != "hierarchy_"]
 
 
 def _check_model(model: HierLPR) -> None:

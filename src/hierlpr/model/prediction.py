@@ -1,263 +1,187 @@
-"""Use a fitted `HierLPR`: compare scores with its fit, find sure labels and one name per sample."""
+"""What models of scores and of features do with new samples: rank, call, name and explain them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
-from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
-from hierlpr._utils.checks import Matrix
+from hierlpr._utils.checks import check_sample_weight
 from hierlpr.audit import Audit, start_audit
-from hierlpr.cutoff import set_values, sets
-from hierlpr.cutoff.decisions import decide
-from hierlpr.cutoff.instances import holds_at
-from hierlpr.cutoff.sets import CallSets, SetRule
-from hierlpr.data.clusters import cluster_numbers
-from hierlpr.data.frames import new_frame
-from hierlpr.data.tables import Table, draw_samples, sample_limit
-from hierlpr.data.truth import Truth
-from hierlpr.exceptions import DataError, HierlprError, UnreachableWarning, warn
-from hierlpr.io.anndata import write_obs
-from hierlpr.io.predictions import read_predictions
-from hierlpr.joint import LabelPrior, end_posterior
-from hierlpr.joint.posterior import forest_posteriors
-from hierlpr.lpr import own_lpr
-from hierlpr.lpr.comparison import find_difference
-from hierlpr.lpr.drift import Drift, compare_scores
-from hierlpr.lpr.label_shift import CHANCE_TILT, Posterior
-from hierlpr.model.new_names import match_names
+from hierlpr.cutoff.decisions import LabelCall, call_lists, decide
+from hierlpr.cutoff.sets import CallSets
+from hierlpr.data.clusters import cluster_ids, cluster_numbers
+from hierlpr.data.frames import like_given, new_frame
+from hierlpr.data.tables import Table, dense, match_weights
+from hierlpr.data.truth import align_truth
+from hierlpr.exceptions import DataError
+from hierlpr.lpr.drift import Drift
+from hierlpr.metrics import au_prc_score
+from hierlpr.model.explain import Explanation, explain_sample
+from hierlpr.model.fitted import FittedModel
+from hierlpr.model.new_names import assign_anndata
+from hierlpr.ranking.order import Ranking, rank
 
 if TYPE_CHECKING:
     from hierlpr.model.estimator import HierLPR
 
-Index = NDArray[np.intp]
-Float = NDArray[np.float64]
-# From this mean weight of other labels' evidence on, prevalences are estimated jointly.
-JOINT_SHIFT_WEIGHT = 0.8
 
+class Predictor:
+    """The methods that `HierLPR` and `HierarchicalClassifier` share; `X` is what each takes."""
 
-def warn_of_difference(model: HierLPR, table: Table) -> Table:
-    """Return the table; warn if it differs from the fit (single samples: once per model)."""
-    if table.n_samples == 1:
-        if model in _compared_one:
-            return table
-        _compared_one.add(model)
-    if note := difference_note(model, table):
-        warn(note)
-    return table
+    propagate_truth: bool
+    _returns_samples: ClassVar[bool] = True  # whether frames have the column "sample" of X
 
+    def _scored(self, X: Any) -> tuple[HierLPR, Table]:
+        """Return the fitted model of scores, and the checked scores of the samples."""
+        raise NotImplementedError
 
-def difference_note(model: HierLPR, table: Table) -> str:
-    """Say how scores differ from those of the fit, and what follows; empty if they do not."""
-    found = find_difference(model.lpr_, table.values, model.hierarchy_, model.sample_summary_)
-    note = "What the model promises holds for scores like those of the fit."
-    return f"{found} {note}" if found else ""
+    def _compared(self, X: Any) -> tuple[HierLPR, Table]:
+        """Do so, and warn if the scores differ from those of the fit."""
+        model, table = self._scored(X)
+        model.warn_of_difference(table)
+        return model, table
 
+    def predict_proba(self, X: Any) -> Any:
+        """Return the block scores: comparable across labels, and no child above a parent.
 
-_compared_one: WeakSet[HierLPR] = WeakSet()  # models that have compared a single sample
+        They are a matrix with one column per label, or a data frame if `X` is one.
+        """
+        model, table = self._compared(X)
+        labels, score = model.hierarchy_.labels, model.block_scores(table)
+        return like_given(X, score, labels, samples_column=self._returns_samples)
 
+    def rank(self, X: Any, *, top: int | None = None, weight: Any = None) -> Ranking:
+        """Rank all (sample, label) instances, the best calls first, parents before children."""
+        model, table = self._compared(X)
+        lpr = model.lprs(table)
+        return rank(lpr, model.hierarchy_, top=top, weight=weight, n_jobs=model.n_jobs)
 
-def compare_with_fit(model: HierLPR, table: Table, chance: float = CHANCE_TILT) -> Drift:
-    """Compare scores with those of the fit; the expected prevalences respect the hierarchy."""
-    if not isinstance(table.values, np.ndarray):
-        raise DataError(
-            "Listed scores (sparse) cannot be compared with those of the fit yet.\n"
-            "Hint: give complete scores to fit and to check."
+    def predict(self, X: Any, *, target: float | None = None) -> Any:
+        """Return the calls at `cutoff_`: a bool matrix or data frame, closed upward.
+
+        `target` selects one of several calibrated targets for this call.
+        """
+        model, table = self._compared(X)
+        h = model.hierarchy_
+        calls = decide(model.block_scores(table), model.cutoff_in_use(target), h)
+        return like_given(X, calls, h.labels, samples_column=self._returns_samples)
+
+    def call_lists(self, X: Any) -> list[tuple[LabelCall, ...]]:
+        """Return the calls of each sample as a list, best first, with their block scores.
+
+        After `calibrate_sets`, each call also says whether it is sure, possible or neither ("no").
+        """
+        model, table = self._compared(X)
+        h, score, sets = model.hierarchy_, model.block_scores(table), None
+        calls = decide(score, model.cutoff_in_use(), h)
+        if model.sets_ is not None:
+            sets = model.sets_on(table, score).codes()
+        return call_lists(calls, score, h, sets=sets)
+
+    def predict_sets(self, X: Any) -> CallSets:
+        """Return the sure and the possible labels of every sample; see `calibrate_sets`."""
+        model, table = self._compared(X)
+        return model.sets_on(table)
+
+    def deepest(self, X: Any) -> list[str | None]:
+        """Return the deepest sure label of every sample, None where no label is sure."""
+        model, table = self._compared(X)
+        model.set_rule()  # raises if it was not calibrated
+        label, _ = model.name_samples(table)
+        model.warn_of_no_names()
+        return [*np.array([*model.hierarchy_.labels, None], dtype=object)[label]]
+
+    def assign(self, X: Any) -> Any:
+        """Name every sample by the deepest label that can be trusted.
+
+        Returns a data frame with the columns sample, label (None where none can be trusted), rank
+        and chance, the block score. Trusted are the sure labels of `calibrate_sets` or, without it,
+        the calls at the cutoff. Of `HierLPR`, an ``AnnData`` gives a copy with the answer in obs.
+        """
+        if isinstance(self, FittedModel) and hasattr(X, "obs_names"):
+            return assign_anndata(self, X)
+        model, table = self._compared(X)
+        label, chance = model.name_samples(table)
+        model.warn_of_no_names()
+        columns = {
+            "sample": np.array(table.samples or range(label.size)),
+            "label": np.array([*model.hierarchy_.labels, None], dtype=object)[label],
+            "rank": np.array([*model.rank_names(), None], dtype=object)[label],
+            "chance": np.where(label >= 0, chance, np.nan),
+        }
+        return new_frame(columns, table.backend)
+
+    def explain(self, X: Any, sample: int | str = 0) -> Explanation:
+        """Explain why each label of one sample is called or not.
+
+        `sample` is its row, or its name if the samples have names.
+        """
+        return explain_sample(*self._scored(X), sample)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, clusters: Any = None) -> float:
+        """Return AU(PRC) of the block scores, pooled over all evaluated instances.
+
+        `sample_weight` is as in `fit`. With `clusters` instead, all clusters count equally.
+        """
+        model, table = self._scored(X)
+        truth = align_truth(y, model.hierarchy_, table, propagate_truth=self.propagate_truth)
+        weight = check_sample_weight(match_weights(sample_weight, table), table.n_samples)
+        ids = cluster_ids(clusters, table)
+        if weight is not None and ids is not None:
+            raise DataError("score takes either sample_weight or clusters.")
+        if ids is not None:
+            _, number, size = np.unique(ids, return_inverse=True, return_counts=True)
+            weight = 1.0 / size[number.reshape(-1)]
+        cells = truth.evaluated(model.hierarchy_, weight).cells
+        return float(au_prc_score(cells, dense(model.block_scores(table)), sample_weight=weight))
+
+    def check(self, X: Any) -> Drift:
+        """Compare new scores with those of the fit, per label and as text."""
+        model, table = self._scored(X)
+        return model.compare_with_fit(table)
+
+    def audit(
+        self,
+        X: Any,
+        *,
+        precision: float = 0.9,
+        confidence: float = 0.9,
+        checks: int = 100,
+        clusters: Any = None,
+        random_state: Any = 0,
+    ) -> Audit:
+        """Certify calls on a population without truth, by checking a few of its samples.
+
+        Parameters
+        ----------
+        X : matrix or data frame
+            The population: of any origin, because the promise does not depend on the model.
+        precision : float
+            Target share of correct calls among those that will be certified.
+        confidence : float
+            Probability, over the draw of the samples to check, with which it is reached.
+        checks : int
+            Number of samples that you plan to check; more can follow.
+        clusters : array-like or mapping, optional
+            One id per sample: clusters are drawn and checked as a whole.
+        random_state : int, Generator or None
+            Of the draw.
+
+        Returns
+        -------
+        Audit
+            ``to_check()`` lists what to check, ``record(answers)`` takes the answers, ``calls()``
+            are certified by them.
+        """
+        model, table = self._scored(X)
+        return start_audit(
+            model.block_scores(table),
+            model.hierarchy_,
+            samples=table.samples,
+            precision=precision,
+            confidence=confidence,
+            checks=checks,
+            clusters=cluster_numbers(clusters, table),
+            random_state=random_state,
         )
-    hierarchy, joint = model.hierarchy_, model.joint_
-    limit = sample_limit(table.n_samples, hierarchy) // 4
-    drawn = draw_samples(table.n_samples, limit, rng=0)
-    posterior: Posterior | None = None
-    if joint is not None and joint.tempering.others.mean() >= JOINT_SHIFT_WEIGHT:
-
-        def posterior(values: Float, prevalence: Float, conditional: Float) -> Float:
-            prior = LabelPrior(prevalence, conditional)
-            return forest_posteriors(values, prior, hierarchy)[0]
-
-    values = np.asarray(table.rows(drawn).values)
-    return compare_scores(model.lpr_, values, hierarchy, posterior, chance)
-
-
-def choose_rule(
-    model: HierLPR,
-    table: Table,
-    truth: Truth,
-    error: float,
-    confidence: float | None,
-    *,
-    one_path: bool,
-) -> SetRule:
-    """Choose the thresholds of the sets on calibration samples."""
-    floor = set_values.least_chance(error)
-    options: dict[str, Any] = {"error": error, "confidence": confidence, "floor": floor}
-    if one_path and table.n_stored is not None:
-        paths = set_values.likely_paths(model.block_scores(table), model.hierarchy_)
-        return sets.choose_path_rule(paths, truth, **options)
-    values = _set_values(model, table, one_path=one_path, floor=floor)
-    return sets.choose_sets(values, truth, one_path=one_path, **options)
-
-
-def set_rule(model: HierLPR) -> SetRule:
-    """Return what `calibrate_sets` learned; raise if it was not called."""
-    check_is_fitted(model)
-    if model.sets_ is None:
-        raise HierlprError(
-            "The model has no sets of sure and possible labels.\n"
-            "Hint: call calibrate_sets(X, y, error=0.1) with samples not used to fit, or fit the "
-            "files with sets={'error': 0.1} (hierlpr fit with an error)."
-        )
-    return model.sets_
-
-
-def sets_of(model: HierLPR, table: Table, rule: SetRule, score: Matrix | None = None) -> CallSets:
-    """Return the sets of an aligned table; `score` are its block scores, if available."""
-    h, is_sparse = model.hierarchy_, table.n_stored is not None
-    if is_sparse and rule.one_path:
-        paths = set_values.likely_paths(model.block_scores(table) if score is None else score, h)
-        return sets.path_sets(paths, table.n_samples, h, rule, samples=table.samples)
-    values = _set_values(model, table, one_path=rule.one_path, floor=rule.floor, score=score)
-    return sets.call_sets(values(), h, rule, samples=table.samples, as_sparse=is_sparse)
-
-
-def _set_values(
-    model: HierLPR, table: Table, *, one_path: bool, floor: float, score: Matrix | None = None
-) -> Callable[[], Iterator[set_values.SetValues]]:
-    """Return a function that computes, in parts, the values compared with the thresholds."""
-    if not one_path:
-        known = model.block_scores(table) if score is None else score
-        return partial(set_values.many_label_values, known, model.hierarchy_, floor)
-    lpr = own_lpr(model.lpr_, table.values, n_jobs=model.n_jobs)
-    assert isinstance(lpr, np.ndarray)
-    prevalence = model.lpr_.report.base_rate
-    ends = end_posterior(lpr, prevalence, model.hierarchy_, model.path_weight_)
-    return partial(set_values.one_path_values, ends, model.hierarchy_, floor)
-
-
-# -- one name per sample -------------------------------------------------------------------------
-
-
-def assign(model: HierLPR, scores: Any) -> Any:
-    """Return the frame of `HierLPR.assign`, or an AnnData with the names in obs."""
-    is_anndata = hasattr(scores, "obs_names")
-    if is_anndata:
-        found = read_predictions(scores, **(model.path_style_ or {}).get("reading", {}))
-        model, values, _, _ = match_names(model, found)
-        table = Table(values, model.hierarchy_.labels, found.samples)
-    else:
-        table = model.aligned_scores(scores)
-    h = model.hierarchy_
-    warn_of_difference(model, table)
-    label, chance = name_samples(model, table)
-    warn_of_no_names(model)
-    if is_anndata:
-        return write_obs(scores, h, rank_names(model), label, chance)
-    columns = {
-        "sample": np.array(table.samples or range(label.size)),
-        "label": np.array([*h.labels, None], dtype=object)[label],
-        "rank": np.array([*rank_names(model), None], dtype=object)[label],
-        "chance": np.where(label >= 0, chance, np.nan),
-    }
-    return new_frame(columns, table.backend)
-
-
-def name_samples(model: HierLPR, table: Table, score: Any = None) -> tuple[Index, Float]:
-    """Return the deepest trusted label of each sample (-1 for none) and its block score.
-
-    Trusted are sure labels if the model has sets, else calls. If samples have one path of labels,
-    only the most likely one of those listed counts. `score` has the block scores, if known.
-    """
-    score = model.block_scores(table) if score is None else score
-    h, rule = model.hierarchy_, model.sets_
-    if rule is None and model.cutoff_.goal.kind == "default":
-        raise HierlprError(
-            "The model does not know which labels can be trusted.\n"
-            "Hint: first call calibrate_sets(scores, truth, error=0.1, one_path=True), or "
-            "calibrate, with samples not used to fit."
-        )
-    if rule is not None and not (rule.one_path and table.n_stored is not None):
-        label = sets.deepest_sure(sets_of(model, table, rule, score), h)
-        row = np.arange(label.size)
-        return label, np.where(label >= 0, np.asarray(score[row, label]).ravel(), 0.0)
-    paths, n = set_values.likely_paths(score, h), table.n_samples
-    if rule is not None:
-        entry = sets.trusted_entries(paths, n, rule)
-    else:
-        calls = decide(score, model.cutoff_, h)
-        entry = paths.last(holds_at(calls, paths.sample, paths.label), n)
-    label, chance = np.append(paths.label, -1), np.append(paths.chance, 0.0)
-    return label[entry], chance[entry]
-
-
-def warn_of_no_names(model: HierLPR) -> None:
-    """Warn if no label can be trusted, so that every sample stays without a name."""
-    rule, cutoff = model.sets_, model.cutoff_
-    if rule is None and not cutoff.reachable:
-        warn(f"No sample gets a name: {cutoff.reason}", UnreachableWarning)
-    elif rule is not None and rule.sure_level is None:
-        least = sets.least_samples(rule.error, rule.confidence)
-        had = f"calibrate_sets had {rule.n_samples:,} samples"
-        why = f"{had}, and an error of {rule.error:g} needs at least {least:,}."
-        if rule.n_samples >= least:
-            why = f"their best calls are too often incorrect for an error of {rule.error:g}."
-        warn(f"No sample gets a name: {why}", UnreachableWarning)
-
-
-def rank_names(model: HierLPR) -> tuple[str, ...]:
-    """Return the rank of each label, such as "genus"; "level 2" if it has no name."""
-    known = (model.path_style_ or {}).get("ranks", {})
-    named = zip(model.hierarchy_.labels, model.hierarchy_.levels.tolist(), strict=True)
-    return tuple(known.get(label) or f"level {level}" for label, level in named)
-
-
-# -- audits --------------------------------------------------------------------------------------
-
-
-def audit(
-    self: HierLPR,
-    X: Any,
-    *,
-    precision: float = 0.9,
-    confidence: float = 0.9,
-    checks: int = 100,
-    clusters: Any = None,
-    random_state: Any = 0,
-) -> Audit:
-    """Certify calls on a population without truth, by checking a few of its samples.
-
-    Parameters
-    ----------
-    X : matrix or data frame of shape (n_samples, n_labels)
-        Scores of the population, of any origin: the promise does not depend on the model.
-    precision : float
-        Target share of correct calls among those that will be certified.
-    confidence : float
-        Probability, over the draw of the samples to check, with which it is reached.
-    checks : int
-        Number of samples that you plan to check; more can follow.
-    clusters : array-like or mapping, optional
-        One id per sample: clusters are drawn and checked as a whole.
-    random_state : int, Generator or None
-        Of the draw.
-
-    Returns
-    -------
-    Audit
-        ``to_check()`` lists what to check, ``record(answers)`` takes the answers, ``calls()`` are
-        certified by them.
-    """
-    table = self.aligned_scores(X)
-    return start_audit(
-        self.block_scores(table),
-        self.hierarchy_,
-        samples=table.samples,
-        precision=precision,
-        confidence=confidence,
-        checks=checks,
-        clusters=cluster_numbers(clusters, table),
-        random_state=random_state,
-    )

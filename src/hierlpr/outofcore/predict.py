@@ -35,7 +35,6 @@ from hierlpr.io.reading import ending
 from hierlpr.io.table_output import CHANCES, ENDINGS, RANKING_SCHEMA, TableWriter
 from hierlpr.lpr.drift import Drift
 from hierlpr.model import HierLPR, load_model
-from hierlpr.model.prediction import difference_note, set_rule, sets_of
 from hierlpr.outofcore.batches import ScoreBatches, read_samples
 from hierlpr.outofcore.resources import CHUNK_ROWS, RunKeywords, RunOptions, sorted_rows
 from hierlpr.outofcore.workers import map_batches
@@ -91,7 +90,7 @@ class PredictionJob:
             if names is not None:
                 names.append(samples)
             table = as_kind(scores, self.model.kind_)
-            if n_before == 0 and (note := difference_note(self.model, table)):
+            if n_before == 0 and (note := self.model.difference_note(table)):
                 self.notes.append(note)
             yield table, n_before
             n_before += table.n_samples
@@ -312,7 +311,7 @@ def write_sets(job: PredictionJob, wanted: SetRows) -> SetsOutcome:
             n_sure += int(np.count_nonzero(level.to_numpy() == SURE))
             n_possible += int(np.count_nonzero(level.to_numpy()))
     counts = writer.n_rows, source.n_samples, n_sure, n_possible
-    return SetsOutcome(*counts, (source.report,), set_rule(job.model), tuple(job.notes))
+    return SetsOutcome(*counts, (source.report,), job.model.set_rule(), tuple(job.notes))
 
 
 def set_rows(model: HierLPR, batch: Numbered, *, wanted: SetRows) -> pa.RecordBatch:
@@ -322,7 +321,7 @@ def set_rows(model: HierLPR, batch: Numbered, *, wanted: SetRows) -> pa.RecordBa
     label is null where none is sure.
     """
     table, _ = batch
-    h, sets = model.hierarchy_, sets_of(model, table, set_rule(model))
+    h, sets = model.hierarchy_, model.sets_on(table)
     sample = np.arange(table.n_samples)
     if wanted == "deepest":
         label = deepest_sure(sets, h)

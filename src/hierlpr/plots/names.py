@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from hierlpr._utils.display import escape_control
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.model.prediction import name_samples, rank_names
 from hierlpr.plots.displays import _Display
 from hierlpr.plots.drawing import PALETTE, Colors, new_axes, percent_axis
 
@@ -51,8 +50,8 @@ class NamesDisplay(_Display):
     @classmethod
     def from_model(cls, model: HierLPR, scores: Any) -> Self:
         """Name the samples as `HierLPR.assign` does."""
-        label, _ = name_samples(model, model.aligned_scores(scores))
-        return cls(model.hierarchy_, rank_names(model), label)
+        label, _ = model.name_samples(model.aligned_scores(scores))
+        return cls(model.hierarchy_, model.rank_names(), label)
 
     def boxes(self) -> list[tuple[int, int, int, str]]:
         """Return level, left end, width and name of each box."""

@@ -12,7 +12,6 @@ from hierlpr._utils.checks import effective_number
 from hierlpr.cutoff.decisions import decide
 from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.data.tables import Table
-from hierlpr.model.prediction import difference_note
 from hierlpr.model.summary import Counts, Summary, share_interval
 from hierlpr.report.entries import Names
 
@@ -96,7 +95,7 @@ def answer_of(summary: Summary, names: Names | None = None) -> Answer:
     """Count the calls, and state what they mean; the headline is about names if there are any."""
     c, output = summary.counts, summary.output
     cutoff = output.model.cutoff_
-    difference = difference_note(output.model, Table(output.scores, output.hierarchy.labels))
+    difference = output.model.difference_note(Table(output.scores, output.hierarchy.labels))
     n_calls, n_true, n_positives = (int(x.sum()) for x in (c.judged, c.hits, c.positives))
     expected = c.share(c.expected_hits, c.judged)
     shares: dict[str, float | None] = {}

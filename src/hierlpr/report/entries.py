@@ -15,7 +15,7 @@ from hierlpr.cutoff.decisions import reason_codes
 from hierlpr.cutoff.set_values import likely_paths
 from hierlpr.data.tables import Table, dense
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.model import HierLPR, prediction
+from hierlpr.model import HierLPR
 from hierlpr.model.model_output import ModelOutput
 from hierlpr.model.summary import Counts
 from hierlpr.plots.names import NamesDisplay
@@ -223,7 +223,7 @@ def names_of(output: ModelOutput, most_stopped: int) -> Names | None:
     if model.path_style_ is None and (rule is None or not rule.one_path):
         return None
     table = Table(output.scores, h.labels)
-    label, chance = prediction.name_samples(model, table, output.block_score)
+    label, chance = model.name_samples(table, output.block_score)
     truth = output.truth if output.has_truth else None
     usual = usual_threshold(model)
     by_threshold = name_by_threshold(output.scores, h, usual)
@@ -240,7 +240,7 @@ def names_of(output: ModelOutput, most_stopped: int) -> Names | None:
         usual_wrong=theirs.wrong() if output.has_truth else None,
         rows=compare_ranks(model, ours, theirs),
         stopped=_stopped_highest(output, ours, chance, most_stopped),
-        display=NamesDisplay(h, prediction.rank_names(model), label),
+        display=NamesDisplay(h, model.rank_names(), label),
         called=called.toarray() if output.is_dense else called,
     )
 
@@ -249,7 +249,7 @@ def _stopped_highest(
     output: ModelOutput, ours: NamedSamples, chance: NDArray[np.float64], most: int
 ) -> tuple[dict[str, Any], ...]:
     """Return the samples with the highest names, those without a name first."""
-    h, ranks = output.hierarchy, prediction.rank_names(output.model)
+    h, ranks = output.hierarchy, output.model.rank_names()
     paths = likely_paths(output.block_score, h)
     depth = np.where(ours.label >= 0, h.levels[ours.label], 0)
     found = []

@@ -12,7 +12,6 @@ from scipy import sparse
 from hierlpr._utils.display import escape_control
 from hierlpr.cutoff.set_values import likely_paths
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.model.prediction import rank_names
 
 if TYPE_CHECKING:
     from hierlpr.model import HierLPR
@@ -116,7 +115,7 @@ class NamedSamples:
 
 def compare_ranks(model: HierLPR, ours: NamedSamples, usual: NamedSamples) -> tuple[RankRow, ...]:
     """Return one row per rank, the highest first."""
-    ranks, levels, has_truth = rank_names(model), model.hierarchy_.levels, ours.truth is not None
+    ranks, levels, has_truth = model.rank_names(), model.hierarchy_.levels, ours.truth is not None
     names, code = np.unique(ranks, return_inverse=True)
     mean_level = np.bincount(code, levels) / np.bincount(code)
     counts = []

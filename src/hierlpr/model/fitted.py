@@ -1,0 +1,368 @@
+"""A fitted model of scores: its steps on aligned tables, and changes without a new fit."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any, Self, cast
+from weakref import WeakSet
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logit
+from sklearn.utils.validation import check_is_fitted
+
+from hierlpr._utils.checks import Matrix, quote_names
+from hierlpr.cutoff import set_values, sets
+from hierlpr.cutoff.decisions import decide
+from hierlpr.cutoff.estimate import LevelProfile
+from hierlpr.cutoff.instances import holds_at
+from hierlpr.cutoff.outcome import DEFAULT_CUTOFF, Cutoff
+from hierlpr.cutoff.sets import CallSets, SetRule
+from hierlpr.data.duplicates import SampleKeys
+from hierlpr.data.listed import Kind
+from hierlpr.data.tables import Table, draw_samples, sample_limit
+from hierlpr.data.truth import Truth, align_truth
+from hierlpr.exceptions import DataError, HierlprError, UnreachableWarning, warn
+from hierlpr.hierarchy import Hierarchy
+from hierlpr.hierarchy.graph import rarest_parents
+from hierlpr.joint import JointModel, LabelPrior, end_posterior
+from hierlpr.joint.posterior import forest_posteriors
+from hierlpr.lpr import ImpliedLPR, LPRCurves, LPRModel, own_lpr
+from hierlpr.lpr.comparison import SampleSummary, find_difference
+from hierlpr.lpr.drift import Drift, compare_scores
+from hierlpr.lpr.label_shift import CHANCE_ADAPTED, CHANCE_TILT, Posterior
+from hierlpr.model.inputs import new_scores
+from hierlpr.model.training import fit_curves
+from hierlpr.ranking.blocks import consistent_scores
+
+Index = NDArray[np.intp]
+Float = NDArray[np.float64]
+# From this mean weight of other labels' evidence on, prevalences are estimated jointly.
+JOINT_SHIFT_WEIGHT = 0.8
+
+
+class FittedModel:
+    """What `HierLPR.fit` learned, and what can be done with tables in the order of its labels."""
+
+    hierarchy_: Hierarchy
+    lpr_: LPRModel
+    joint_: JointModel | None
+    path_weight_: Float | None
+    implied_: ImpliedLPR | None
+    profile_: LevelProfile | None
+    cutoff_: Cutoff
+    sets_: SetRule | None
+    keys_: dict[str, SampleKeys]  # of the samples used for "fit", "cutoff" and "sets"
+    sample_summary_: SampleSummary | None
+    path_style_: dict[str, Any] | None = None  # ranks of labels, and how a tool writes paths
+
+    # Parameters of `HierLPR`.
+    hierarchy: Any
+    lpr: Any
+    missing_scores: str
+    n_jobs: int | None
+
+    @property
+    def kind_(self) -> Kind:
+        """The kind of scores that was fitted on."""
+        return "complete" if self.implied_ is None else "listed"
+
+    # -- from scores to LPRs and block scores ------------------------------------------------------
+
+    def aligned_scores(self, scores: Any) -> Table:
+        """Return checked scores of the kind of the fit, in the order of the labels."""
+        check_is_fitted(self)
+        missing = self.missing_scores
+        return new_scores(scores, self.hierarchy_, self.kind_, missing_scores=missing)
+
+    def lprs(self, table: Table) -> Table:
+        """Return the LPRs of an aligned table; the only place where the joint posterior enters."""
+        implied, options = self.implied_, {"n_jobs": self.n_jobs}
+        if self.joint_ is None or (implied is not None and not self.joint_.is_used):
+            lpr = own_lpr(self.lpr_, table.values, **options)
+            if implied is not None:
+                lpr = implied.close(lpr, self.hierarchy_, **options)
+        else:
+            lpr = self.lpr_.curves.evaluate(table.values, **options)
+            absent = None if implied is None else implied.absent
+            lpr = self.joint_.transform(lpr, absent=absent, **options)
+        if not isinstance(lpr, np.ndarray):
+            lpr.sort_indices()
+        return Table(lpr, table.labels, table.samples, table.backend)
+
+    def block_scores(self, table: Table) -> Matrix:
+        """Return the block scores of an aligned table as a plain matrix."""
+        score = consistent_scores(self.lprs(table), self.hierarchy_, n_jobs=self.n_jobs)
+        return cast(Matrix, score)
+
+    def cutoff_in_use(self, target: float | None = None) -> Cutoff:
+        """Return the cutoff in use; warn if it was not calibrated or does not reach its target."""
+        cutoff = self.cutoff_ if target is None else self.cutoff_.for_target(target)
+        if cutoff.goal.kind == "default":
+            hint = "Hint: set a target with calibrate, or with HierarchicalClassifier(fdr=0.1)."
+            warn(f"{cutoff}\n{hint}")
+        elif not cutoff.reachable:
+            warn(cutoff.reason, UnreachableWarning)
+        return cutoff
+
+    # -- comparison with the fit -------------------------------------------------------------------
+
+    def difference_note(self, table: Table) -> str:
+        """Say how scores differ from those of the fit, and what follows; empty if they do not."""
+        h, summary = self.hierarchy_, self.sample_summary_
+        difference = find_difference(self.lpr_, table.values, h, summary)
+        note = "What the model promises holds for scores like those of the fit."
+        return f"{difference} {note}" if difference else ""
+
+    def warn_of_difference(self, table: Table) -> None:
+        """Warn if the scores differ from those of the fit; for single samples, once per model."""
+        if table.n_samples == 1 and self in _compared_one:
+            return
+        if table.n_samples == 1:
+            _compared_one.add(self)
+        if note := self.difference_note(table):
+            warn(note)
+
+    def compare_with_fit(self, table: Table, chance: float = CHANCE_TILT) -> Drift:
+        """Compare scores with those of the fit; expected prevalences respect the hierarchy."""
+        if not isinstance(table.values, np.ndarray):
+            raise DataError(
+                "Listed scores (sparse) cannot be compared with those of the fit yet.\n"
+                "Hint: give complete scores to fit and to check."
+            )
+        hierarchy, joint = self.hierarchy_, self.joint_
+        limit = sample_limit(table.n_samples, hierarchy) // 4
+        drawn = draw_samples(table.n_samples, limit, rng=0)
+        posterior: Posterior | None = None
+        if joint is not None and joint.tempering.others.mean() >= JOINT_SHIFT_WEIGHT:
+
+            def posterior(values: Float, prevalence: Float, conditional: Float) -> Float:
+                prior = LabelPrior(prevalence, conditional)
+                return forest_posteriors(values, prior, hierarchy)[0]
+
+        values = np.asarray(table.rows(drawn).values)
+        return compare_scores(self.lpr_, values, hierarchy, posterior, chance)
+
+    # -- sets, and one name per sample -------------------------------------------------------------
+
+    def set_rule(self) -> SetRule:
+        """Return what `calibrate_sets` learned; raise if it was not called."""
+        check_is_fitted(self)
+        if self.sets_ is None:
+            raise HierlprError(
+                "The model has no sets of sure and possible labels.\n"
+                "Hint: call calibrate_sets(X, y, error=0.1) with samples not used to fit, or fit "
+                "the files with sets={'error': 0.1} (hierlpr fit with an error)."
+            )
+        return self.sets_
+
+    def choose_set_rule(
+        self, table: Table, truth: Truth, error: float, confidence: float | None, *, one_path: bool
+    ) -> SetRule:
+        """Choose the thresholds of the sets on calibration samples."""
+        floor = set_values.least_chance(error)
+        options: dict[str, Any] = {"error": error, "confidence": confidence, "floor": floor}
+        if one_path and table.n_stored is not None:
+            paths = set_values.likely_paths(self.block_scores(table), self.hierarchy_)
+            return sets.choose_path_rule(paths, truth, **options)
+        values = self._set_values(table, one_path=one_path, floor=floor)
+        return sets.choose_sets(values, truth, one_path=one_path, **options)
+
+    def sets_on(self, table: Table, score: Matrix | None = None) -> CallSets:
+        """Return the sets of an aligned table; `score` are its block scores, if available."""
+        h, rule, is_sparse = self.hierarchy_, self.set_rule(), table.n_stored is not None
+        if is_sparse and rule.one_path:
+            paths = set_values.likely_paths(self.block_scores(table) if score is None else score, h)
+            return sets.path_sets(paths, table.n_samples, h, rule, samples=table.samples)
+        values = self._set_values(table, one_path=rule.one_path, floor=rule.floor, score=score)
+        return sets.call_sets(values(), h, rule, samples=table.samples, as_sparse=is_sparse)
+
+    def _set_values(
+        self, table: Table, *, one_path: bool, floor: float, score: Matrix | None = None
+    ) -> Callable[[], Iterator[set_values.SetValues]]:
+        """Return a function that computes, in parts, the values compared with the thresholds."""
+        h = self.hierarchy_
+        if not one_path:
+            score = self.block_scores(table) if score is None else score
+            return partial(set_values.many_label_values, score, h, floor)
+        lpr = np.asarray(own_lpr(self.lpr_, table.values, n_jobs=self.n_jobs))
+        ends = end_posterior(lpr, self.lpr_.report.base_rate, h, self.path_weight_)
+        return partial(set_values.one_path_values, ends, h, floor)
+
+    def name_samples(self, table: Table, score: Any = None) -> tuple[Index, Float]:
+        """Return the deepest trusted label of each sample (-1 for none) and its block score.
+
+        Trusted are sure labels if the model has sets, else calls. If samples have one path of
+        labels, only the most likely one of those listed counts. `score` has the block scores, if
+        available.
+        """
+        score = self.block_scores(table) if score is None else score
+        h, rule = self.hierarchy_, self.sets_
+        if rule is None and self.cutoff_.goal.kind == "default":
+            raise HierlprError(
+                "The model does not know which labels can be trusted.\n"
+                "Hint: first call calibrate_sets(scores, truth, error=0.1, one_path=True), or "
+                "calibrate, with samples not used to fit."
+            )
+        if rule is not None and not (rule.one_path and table.n_stored is not None):
+            label = sets.deepest_sure(self.sets_on(table, score), h)
+            row = np.arange(label.size)
+            return label, np.where(label >= 0, np.asarray(score[row, label]).ravel(), 0.0)
+        paths, n = set_values.likely_paths(score, h), table.n_samples
+        if rule is not None:
+            entry = sets.trusted_entries(paths, n, rule)
+        else:
+            calls = decide(score, self.cutoff_, h)
+            entry = paths.last(holds_at(calls, paths.sample, paths.label), n)
+        label, chance = np.append(paths.label, -1), np.append(paths.chance, 0.0)
+        return label[entry], chance[entry]
+
+    def warn_of_no_names(self) -> None:
+        """Warn if no label can be trusted, so that every sample stays without a name."""
+        rule, cutoff = self.sets_, self.cutoff_
+        if rule is None and not cutoff.reachable:
+            warn(f"No sample gets a name: {cutoff.reason}", UnreachableWarning)
+        elif rule is not None and rule.sure_level is None:
+            least = sets.least_samples(rule.error, rule.confidence)
+            had = f"calibrate_sets had {rule.n_samples:,} samples"
+            why = f"{had}, and an error of {rule.error:g} needs at least {least:,}."
+            if rule.n_samples >= least:
+                why = f"their best calls are too often incorrect for an error of {rule.error:g}."
+            warn(f"No sample gets a name: {why}", UnreachableWarning)
+
+    def rank_names(self) -> tuple[str, ...]:
+        """Return the rank of each label, such as "genus"; "level 2" if it has no name."""
+        ranks = (self.path_style_ or {}).get("ranks", {})
+        named = zip(self.hierarchy_.labels, self.hierarchy_.levels.tolist(), strict=True)
+        return tuple(ranks.get(label) or f"level {level}" for label, level in named)
+
+    # -- changes without a new fit -----------------------------------------------------------------
+
+    def add_labels(
+        self,
+        edges: Iterable[tuple[str, str]],
+        X: Any,
+        y: Any,
+        *,
+        labels: Iterable[str] | None = None,
+    ) -> Self:
+        """Add labels with their scores and truth; the curves of the other labels do not change.
+
+        `edges` are (parent, child) pairs of the new labels. `X` and `y` have one column per new
+        label, in the order of `labels`, by default as they appear in `edges`.
+        """
+        check_is_fitted(self)
+        h, pairs = self.hierarchy_, list(edges)
+        named = None if labels is None else list(labels)
+        wanted = [name for pair in pairs for name in pair] if named is None else named
+        new = [name for name in dict.fromkeys(wanted) if name not in h]
+        if named is not None and len(new) != len(named):
+            repeated = [name for name in named if name in h] or named
+            raise DataError(
+                f"add_labels: already in the model or named twice: {quote_names(repeated)}."
+            )
+        if not new:
+            raise DataError(
+                "add_labels: no new label.\n"
+                "Hint: name them in edges (parent, child) or, without edges, in labels=[...]."
+            )
+        grown = Hierarchy([*h.edges, *pairs], labels=[*h.labels, *new], names=h.names)
+        if grown.n_labels != h.n_labels + len(new):
+            others = [name for name in grown.labels[h.n_labels :] if name not in set(new)]
+            raise DataError(f"add_labels: labels of edges not in labels=: {quote_names(others)}.")
+        part = grown.subset(new)  # only edges among new labels are checked in the truth
+        table = new_scores(X, part, self.kind_, missing_scores=self.missing_scores)
+        options: dict[str, Any] = {"method": self.lpr, "n_jobs": self.n_jobs}
+        options["depth"] = grown.levels[[grown.index(label) for label in part.labels]]
+        options["shared"] = self.lpr_.shared
+        fitted, _ = fit_curves(table, align_truth(y, part, table), part, **options)
+        return self._set_labels(grown, LPRModel.join([self.lpr_, fitted]))
+
+    def remove_labels(self, labels: Iterable[str]) -> Self:
+        """Remove labels; their children pass to their parents, other curves do not change."""
+        check_is_fitted(self)
+        h = self.hierarchy_
+        removed = dict.fromkeys([labels] if isinstance(labels, str) else labels)
+        unknown = [label for label in removed if label not in h]
+        if unknown:
+            raise DataError(f"remove_labels: unknown label(s): {quote_names(unknown)}.")
+        rest = [label for label in h.labels if label not in removed]
+        if not rest or not removed:
+            raise DataError(f"remove_labels: no label {'was given' if rest else 'would be left'}.")
+        return self._set_labels(h.subset(rest), self.lpr_.select([h.index(x) for x in rest]))
+
+    def _set_labels(self, hierarchy: Hierarchy, lpr: LPRModel) -> Self:
+        """Set the new labels and curves, and drop the cutoff and sets of the old ones."""
+        lost = ["the cutoff is back at 0.5"] if self.cutoff_.goal.kind != "default" else []
+        lost += ["sure and possible labels are forgotten"] if self.sets_ is not None else []
+        if lost:
+            warn(f"The labels have changed, so {' and '.join(lost)}. Calibrate again.")
+        self.forget_cutoff()
+        self.path_weight_, self.sample_summary_ = None, None
+        former, self.lpr_ = self.hierarchy_, lpr
+        keys = {k: x.with_labels(hierarchy.labels, former.labels) for k, x in self.keys_.items()}
+        self.keys_ = {k: x for k, x in keys.items() if x.key.size or x.name is not None}
+        prevalence = lpr.report.base_rate
+        if self.implied_ is not None:
+            place = [former.index(x) if x in former else former.n_labels for x in hierarchy.labels]
+            self.implied_ = self.implied_.select(place, hierarchy.levels, prevalence)
+        if self.joint_ is not None:
+            self.joint_ = self.joint_.changed(hierarchy, prevalence)
+        self.hierarchy = self.hierarchy_ = hierarchy
+        return self
+
+    def forget_cutoff(self) -> None:
+        """Reset the cutoff to the default, and drop the sets, the profile and their samples."""
+        self.cutoff_, self.sets_, self.profile_ = DEFAULT_CUTOFF, None, None
+        self.keys_ = {name: keys for name, keys in self.keys_.items() if name == "fit"}
+
+    def adapt(self, X: Any) -> Self:
+        """Return a new model for a population with other prevalences, estimated from its scores.
+
+        It has no cutoff, because certificates do not carry over. Scores that differ from those of
+        the fit by more than prevalences can explain are refused.
+        """
+        drift = self.compare_with_fit(self.aligned_scores(X), CHANCE_ADAPTED)
+        if drift.is_far:
+            raise DataError(f"The scores look nothing like those of the fit. {drift}")
+        if not drift.is_clean:
+            warn(str(drift))
+        return self.with_prevalences(drift)
+
+    def with_prevalences(self, drift: Drift) -> Self:
+        """Return a copy with the expected prevalences of `drift` and no cutoff."""
+        new, shift = copy.copy(self), logit(drift.expected) - logit(drift.prevalence)
+        curves, report = self.lpr_.curves, replace(self.lpr_.report, base_rate=drift.expected)
+        each = np.repeat(shift, np.diff(curves.knot_ptr))
+        inside = np.clip(curves.knot_lpr, 1e-15, 1.0 - 1e-15)
+        knots = np.where(each == 0.0, curves.knot_lpr, expit(logit(inside) + each))
+        new.lpr_ = LPRModel(LPRCurves(curves.knot_ptr, curves.knot_score, knots), report, None)
+        if self.joint_ is not None and shift.any():
+            new.joint_ = _shifted_joint(self.joint_, drift, shift)
+        new.forget_cutoff()
+        new.sample_summary_ = None
+        reason = "not calibrated for this population, to whose prevalences the model was adapted"
+        new.cutoff_ = replace(DEFAULT_CUTOFF, reason=reason)
+        return new
+
+
+_compared_one: WeakSet[FittedModel] = WeakSet()  # models that have compared a single sample
+
+
+def _shifted_joint(joint: JointModel, drift: Drift, shift: Float) -> JointModel:
+    """Return the joint model with shifted prevalences and conditional probabilities."""
+    h, prior = joint.hierarchy, joint.prior
+    prevalence = expit(logit(prior.prevalence) + shift)
+    # P(label | all its parents) moves as its share in the rarest parent does.
+    rarest = rarest_parents(h, drift.prevalence)[h.position]
+    before, after = (
+        np.clip(rate / rate[h.order[rarest]], 1e-9, 1.0 - 1e-9)
+        for rate in (drift.prevalence, drift.expected)
+    )
+    moved = expit(logit(prior.conditional) + logit(after) - logit(before))
+    conditional = np.where(rarest >= 0, moved, prevalence)
+    inside = (np.clip(x, 1e-12, 1.0 - 1e-12) for x in (prevalence, conditional))
+    return replace(joint, prior=LabelPrior(*inside))
