@@ -113,7 +113,7 @@ def test_conditional_error_keeps_its_confidence_in_a_few_type_population():
 
 
 def test_not_needlessly_cautious():
-    fit = simulate.setting("3", n_samples=4000, rng=3)
+    fit = simulate.train_test("3", n_train=4000, rng=3)[0]
     score = consistent_scores(fit.lpr_true, fit.hierarchy)
     half = np.arange(4000) < 2000
     rule = choose_sets(score[half], fit.truth[half], fit.hierarchy, error=0.1)

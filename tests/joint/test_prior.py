@@ -59,7 +59,7 @@ def test_one_path_needs_a_forest():
 
 
 def test_priors_are_those_of_weighted_counts():
-    fit = simulate.setting(2, n_samples=500, rng=3)
+    fit = simulate.train_test(2, n_train=500, rng=3)[0]
     weight = np.random.default_rng(1).integers(1, 4, 500)
     twice = np.repeat(np.arange(500), weight)
     prior = fit_prior(fit.truth, fit.hierarchy, weight / weight.max())

@@ -48,11 +48,11 @@ def test_random_hierarchies_keep_their_promises():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: simulate.setting("9"), "no setting '9'"),
+        (lambda: simulate.setting_model("9"), "no setting '9'"),
         (lambda: simulate.random_forest(3, n_trees=5), "5 trees"),
         (lambda: simulate.random_tree(3, max_depth=1), "too small"),
         (lambda: simulate.random_model(simulate.random_tree(3), quality="good"), "quality"),
-        (lambda: simulate.setting(1, n_samples=10, min_positives=11), "No model"),
+        (lambda: simulate.train_test("tree25", n_train=1), "No model"),
     ],
 )
 def test_bad_input_is_named(call, message):

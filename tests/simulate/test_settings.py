@@ -38,7 +38,7 @@ def test_disease_scales_and_repeats():
 
 @pytest.mark.parametrize("name", ["1", "4", "tree25"])
 def test_true_probabilities_are_calibrated(name):
-    drawn = simulate.setting(name, n_samples=20_000, rng=7)
+    drawn = simulate.train_test(name, n_train=20_000, rng=7)[0]
     for chance in (drawn.lpr_true, drawn.posterior_true):
         bins = np.digitize(chance.ravel(), np.linspace(0, 1, 11))
         for b in np.unique(bins):

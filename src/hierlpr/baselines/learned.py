@@ -120,20 +120,12 @@ class ClusHMC:
 
     Parameters
     ----------
-    n_trees : int
     weights : {"uniform", "depth"}
         Weights of the labels: 1, or as Vens et al. 0.75 times the mean weight of the parents.
     stopping : "cv", float or None
-        A node is split only if the remaining variance is at most this share of its own.
-        ``"cv"`` chooses among `STOPPING` by 5-fold cross-validated AU(PRC); None never stops.
-    n_jobs : int
-        Threads.
-    random_state : int, Generator or None
-
-    Attributes
-    ----------
-    stopping_ : float
-        The share in use.
+        A node is split only if the remaining variance is at most this share of its own, as
+        `stopping_` says. ``"cv"`` chooses among `STOPPING` by 5-fold cross-validated AU(PRC); None
+        never stops.
 
     References
     ----------
@@ -179,10 +171,11 @@ class ClusHMC:
         generator = np.random.default_rng(self.random_state)
         self.hierarchy_ = hierarchy
         self._root_weight = np.sqrt(self._label_weights(hierarchy))
-        if self.stopping == "cv":
-            self.stopping_ = self._choose_stopping(x, status, generator)
-        else:
-            self.stopping_ = 1.0 if self.stopping is None else float(self.stopping)
+        self.stopping_ = (
+            self._choose_stopping(x, status, generator)
+            if self.stopping == "cv"
+            else float(1.0 if self.stopping is None else self.stopping)
+        )
         self._trees = self._grow(x, status, self.n_trees, generator)
         return self
 

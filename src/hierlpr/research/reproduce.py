@@ -263,18 +263,13 @@ def summarize_table2(rows: Sequence[Row]) -> list[Row]:
         for target, (paper_mean, paper_sd) in zip(TARGETS, TABLE2[setting], strict=True):
             cell = _select(rows, setting=setting, target=target)
             within = np.array([row["difference"] for row in cell if row["reachable"]])
-            summary.append(
-                {
-                    "setting": setting,
-                    "target": target,
-                    "replications": len(cell),
-                    "reachable": within.size / len(cell),
-                    "mean_if_reachable": float(within.mean()) if within.size else np.nan,
-                    "sd_if_reachable": float(within.std(ddof=1)) if within.size > 1 else np.nan,
-                    "paper_mean": paper_mean,
-                    "paper_sd": paper_sd,
-                }
-            )
+            mean = float(within.mean()) if within.size else np.nan
+            sd = float(within.std(ddof=1)) if within.size > 1 else np.nan
+            summary.append({
+                "setting": setting, "target": target, "replications": len(cell),
+                "reachable": within.size / len(cell), "mean_if_reachable": mean,
+                "sd_if_reachable": sd, "paper_mean": paper_mean, "paper_sd": paper_sd,
+            })  # fmt: skip
     return summary
 
 

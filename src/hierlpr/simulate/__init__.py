@@ -15,7 +15,6 @@ from hierlpr.simulate.generative import (
 from hierlpr.simulate.settings import (
     SETTINGS,
     disease,
-    setting,
     setting_model,
     train_test,
 )
@@ -30,7 +29,6 @@ __all__ = [
     "random_forest",
     "random_model",
     "random_tree",
-    "setting",
     "setting_model",
     "train_test",
 ]

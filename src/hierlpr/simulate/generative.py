@@ -31,20 +31,8 @@ class Simulation:
     """Simulated samples with their true probabilities.
 
     Matrices are ``(n_samples, n_labels)`` with columns in the order of ``hierarchy.labels``.
-
-    Attributes
-    ----------
-    scores : ndarray of float
-        First-stage classifier scores, between 0 and 1.
-    truth : ndarray of bool
-        Whether each label holds; closed upward.
-    hierarchy : Hierarchy
-    lpr_true : ndarray of float
-        P(label | its own score) under the generating model.
-    posterior_true : ndarray of float, or None
-        P(label | all scores of the sample) under that model; None on DAGs.
-    name : str
-        Name of the setting.
+    `lpr_true` is P(label | its own score) under the generating model, and `posterior_true`
+    P(label | all scores of the sample), None on DAGs.
     """
 
     scores: Float
@@ -70,16 +58,9 @@ class Simulation:
 class Model:
     """A model of labels and scores from which samples can be drawn.
 
-    Attributes
-    ----------
-    name : str
-    hierarchy : Hierarchy
-    conditional : ndarray of shape (n_labels,)
-        P(label | all its parents); for a root, its prevalence.
-    eta : ndarray of shape (n_labels,)
-        Score parameter: 2 is a high, 4 a medium, 5.5 a low quality classifier.
-    copies_parent : ndarray of bool
-        Labels with the same positives and scores as their parent.
+    `conditional` is P(label | all its parents), for a root its prevalence. `eta` is the parameter
+    of scores (`QUALITY`). Labels that `copies_parent` marks have the positives and scores of their
+    parent.
     """
 
     name: str
@@ -161,16 +142,12 @@ def random_model(
 
     Parameters
     ----------
-    hierarchy : Hierarchy
-        Tree, forest or DAG.
     quality : {"mixed", "high", "medium", "low"} or array of eta
         ``"mixed"`` draws one of the three per label.
     conditional : float or array, optional
         P(label | all parents); uniform on (0, 1) if not given.
     root : float, optional
         Prevalence of the roots; drawn as for other labels if not given.
-    name : str
-    rng : seed or Generator
 
     Examples
     --------
@@ -182,15 +159,14 @@ def random_model(
     drawn = generator.random(n) if conditional is None else np.broadcast_to(conditional, n).copy()
     if root is not None:
         drawn[[hierarchy.index(label) for label in hierarchy.roots]] = root
+    eta: Any = quality
     if isinstance(quality, str):
         choices = list(QUALITY) if quality == "mixed" else [quality]
         if not set(choices) <= set(QUALITY):
-            raise DataError(
-                f"quality must be 'mixed', {', '.join(map(repr, QUALITY))} or an array."
-            )
-        eta = np.array([QUALITY[choices[i]] for i in generator.integers(len(choices), size=n)])
-    else:
-        eta = np.broadcast_to(np.asarray(quality, dtype=np.float64), n).copy()
+            values = ", ".join(map(repr, QUALITY))
+            raise DataError(f"quality must be 'mixed', {values} or an array.")
+        eta = [QUALITY[choices[i]] for i in generator.integers(len(choices), size=n)]
+    eta = np.broadcast_to(np.asarray(eta, dtype=np.float64), n).copy()
     return Model(name, hierarchy, drawn.astype(np.float64), eta, np.zeros(n, dtype=bool))
 
 
@@ -210,14 +186,8 @@ def random_forest(
 ) -> Hierarchy:
     """Draw a forest of random recursive trees.
 
-    Parameters
-    ----------
-    n_labels : int
-    n_trees : int, optional
-        By default a tenth of the number of labels, at least one.
-    max_depth : int, optional
-        Largest number of labels on a path.
-    rng : seed or Generator
+    There are `n_trees`, by default a tenth of the number of labels, and at most `max_depth` labels
+    on a path.
 
     Examples
     --------
@@ -228,15 +198,15 @@ def random_forest(
     trees = max(1, n_labels // 10) if n_trees is None else n_trees
     _check_sizes(n_labels, trees, max_depth)
     generator = np.random.default_rng(rng)
-    level = np.ones(n_labels, dtype=np.int64)
+    depth = np.ones(n_labels, dtype=np.int64)
     parent = np.full(n_labels, -1, dtype=np.int64)
-    open_labels = list(range(trees)) if max_depth != 1 else []
+    parents = list(range(trees)) if max_depth != 1 else []
     draws = generator.random(n_labels)
     for k in range(trees, n_labels):
-        parent[k] = open_labels[int(draws[k] * len(open_labels))]
-        level[k] = level[parent[k]] + 1
-        if max_depth is None or level[k] < max_depth:
-            open_labels.append(k)
+        parent[k] = parents[int(draws[k] * len(parents))]
+        depth[k] = depth[parent[k]] + 1
+        if max_depth is None or depth[k] < max_depth:
+            parents.append(k)
     names = _names(n_labels)
     edges = [(names[parent[k]], names[k]) for k in range(trees, n_labels)]
     return Hierarchy(edges, labels=names)
@@ -252,15 +222,8 @@ def random_dag(
 ) -> Hierarchy:
     """Draw a random DAG: a random forest in which some labels get more parents.
 
-    Parameters
-    ----------
-    n_labels : int
-    n_roots : int
-    several_parents : float
-        Probability that a label below the roots has a second parent, then a third, up to
-        `max_parents`.
-    max_parents : int
-    rng : seed or Generator
+    `several_parents` is the probability that a label below the roots has a second parent, then a
+    third, up to `max_parents`.
 
     Examples
     --------

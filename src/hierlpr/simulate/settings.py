@@ -65,33 +65,13 @@ def setting_model(name: str | int, *, rng: Any = None) -> Model:
     return random_model(hierarchy, quality=eta, conditional=conditional, name=name)
 
 
-def setting(
-    name: str | int, *, n_samples: int = 5000, min_positives: int | None = None, rng: Any = None
-) -> Simulation:
-    """Draw samples of one of the paper's settings; see `setting_model` for their names.
-
-    Models are redrawn until every label has at least `min_positives` positives; by default the
-    paper's share, 15 of 5,000.
-
-    Examples
-    --------
-    >>> setting(1, n_samples=1000, rng=0)
-    <Simulation '1': 1,000 samples x 3 labels, 27.67% positive>
-    """
-    return _draw_supported(name, n_samples=n_samples, min_positives=min_positives, rng=rng)[1]
-
-
 def train_test(
-    name: str | int,
-    *,
-    n_train: int = 5000,
-    n_test: int = 1000,
-    min_positives: int | None = None,
-    rng: Any = None,
+    name: str | int, *, n_train: int = 5000, n_test: int = 1000, rng: Any = None
 ) -> tuple[Simulation, Simulation]:
-    """Draw training and test samples from one random model of a setting.
+    """Draw training and test samples from one random model of a setting of `setting_model`.
 
-    `min_positives`, among the training samples, is as in `setting`.
+    Models are redrawn until every label has the paper's share of positives: 15 of 5,000 training
+    samples.
 
     Examples
     --------
@@ -100,30 +80,16 @@ def train_test(
     (5000, 1000, True)
     """
     generator = np.random.default_rng(rng)
-    model, train = _draw_supported(
-        name, n_samples=n_train, min_positives=min_positives, rng=generator
-    )
-    return train, model.draw(n_test, generator)
-
-
-def _draw_supported(
-    name: str | int, *, n_samples: int = 5000, min_positives: int | None = None, rng: Any = None
-) -> tuple[Model, Simulation]:
-    """Return a model of a setting, and samples of it in which every label has enough positives."""
-    generator = np.random.default_rng(rng)
-    least = -(-15 * n_samples // 5000) if min_positives is None else min_positives
+    least = -(-15 * n_train // 5000)
     for _ in range(_MOST_ATTEMPTS):
         model = setting_model(name, rng=generator)
-        drawn = model.draw(n_samples, generator)
-        if drawn.truth.sum(axis=0).min() >= least:
-            return model, drawn
+        train = model.draw(n_train, generator)
+        if train.truth.sum(axis=0).min() >= least:
+            return train, model.draw(n_test, generator)
     raise DataError(
-        f"No model of setting {name!r} gave every label {least} positives among {n_samples} "
-        f"samples in {_MOST_ATTEMPTS} attempts.\nHint: more samples, or a smaller min_positives."
+        f"No model of setting {name!r} gave every label {least} positives among {n_train} samples "
+        f"in {_MOST_ATTEMPTS} attempts.\nHint: draw more samples."
     )
-
-
-_N_SAMPLES = 196
 
 
 def disease(*, n_samples: int = _N_SAMPLES, rng: Any = 0) -> Simulation:
@@ -163,31 +129,24 @@ def disease(*, n_samples: int = _N_SAMPLES, rng: Any = 0) -> Simulation:
     return model.score(truth, generator)
 
 
-def _read_forest() -> tuple[list[str], list[int], list[int], list[float], list[bool]]:
+def _read_forest() -> tuple[list[Any], ...]:
     """Return label, parent, positives, eta and "copies its parent" of each line of disease.txt.
 
     A line is "label | positives among 196 samples, quality of the classifier"; "=" stands for the
     positives and scores of the parent, and indentation gives the hierarchy. The shape is that of
     the published summary of the real data; names, counts and qualities are made up.
     """
-    labels: list[str] = []
-    parent: list[int] = []
-    counts: list[int] = []
-    eta: list[float] = []
-    copies: list[bool] = []
+    rows: list[tuple[str, int, int, float, bool]] = []
     path: list[int] = []
     for line in files("hierlpr.simulate").joinpath("disease.txt").read_text("utf-8").splitlines():
         name, _, rest = line.partition("|")
         path = path[: (len(name) - len(name.lstrip())) // 2]
-        parent.append(path[-1] if path else -1)
-        path.append(len(labels))
-        labels.append(name.strip())
-        copies.append(rest.strip() == "=")
-        if copies[-1]:
-            counts.append(counts[parent[-1]])
-            eta.append(eta[parent[-1]])
+        parent = path[-1] if path else -1
+        path.append(len(rows))
+        if is_copy := rest.strip() == "=":
+            _, _, count, eta, _ = rows[parent]
         else:
-            count, quality = rest.split()
-            counts.append(int(count))
-            eta.append(QUALITY[quality])
-    return labels, parent, counts, eta, copies
+            number, quality = rest.split()
+            count, eta = int(number), QUALITY[quality]
+        rows.append((name.strip(), parent, count, eta, is_copy))
+    return tuple(map(list, zip(*rows, strict=True)))
