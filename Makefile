@@ -4,6 +4,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 RUN := $(BIN)/python -m
 
+# Options of the studies of the paper, such as PAPER="--replications 10".
+PAPER ?=
+
 # The suite with the lower bound of every dependency in pyproject.toml.
 OLDEST ?= .venv-oldest
 
@@ -42,7 +45,7 @@ docs: $(VENV)/.docs
 	$(BIN)/python docs/making/check.py site
 
 paper: $(VENV)/.installed
-	$(BIN)/hierlpr reproduce all --out paper
+	$(BIN)/hierlpr reproduce all --out paper $(PAPER)
 
 dist: $(VENV)/.dev
 	$(BIN)/python tests/dist.py $(PYTHONS)

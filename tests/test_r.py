@@ -1,0 +1,65 @@
+"""The page for users of R, run by R where it can be had."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import docscode
+import pytest
+
+PAGE = docscode.ROOT / "docs" / "how-to-r.md"
+# What a user of R has before: results of DADA2, and scores of cell types.
+TAXA = """
+lines <- read.delim(gzfile("{its}"), nrows = 600)
+names <- strsplit(lines$Taxon, ";")
+chances <- strsplit(as.character(lines$Confidence), ";")
+ranks <- c("Kingdom", "Phylum", "Class", "Order", "Family", "Genus", "Species")
+matrix_of <- function(x) t(sapply(x, function(each) each[1:7]))
+taxa <- list(tax = matrix_of(names), boot = 100 * apply(matrix_of(chances), 2, as.numeric))
+dimnames(taxa$tax) <- dimnames(taxa$boot) <- list(lines[[1]], ranks)
+known <- data.frame(sample = lines[[1]], taxon = lines$Truth)
+"""
+CELLS = """
+set.seed(1)
+types <- c("CD4", "CD8", "B cell")
+type <- sample(types, 400, TRUE)
+scores <- sapply(types, function(t) rnorm(400) + 3 * (type == t))
+scores <- as.data.frame(exp(scores) / rowSums(exp(scores)), check.names = FALSE)
+"""
+
+
+def run(folder: Path, code: str) -> str:
+    rscript = shutil.which("Rscript")
+    if rscript is None:
+        pytest.skip("R is not installed")
+    (folder / "page.R").write_text(code, encoding="utf-8")
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    done = subprocess.run(
+        [rscript, "--vanilla", "page.R"], cwd=folder, capture_output=True, text=True,
+        env=os.environ | {"PATH": path, "RETICULATE_PYTHON": sys.executable},
+    )  # fmt: skip
+    if "there is no package called" in done.stderr or "Required version of NumPy" in done.stderr:
+        pytest.skip(done.stderr.strip().splitlines()[-1])
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def blocks() -> list[str]:
+    page = PAGE.read_text(encoding="utf-8")
+    return [block.body for block in docscode.blocks(page) if block.lang == "r"]
+
+
+def test_dada2_by_files(tmp_path):
+    its = docscode.ROOT / "examples" / "data" / "its_known.tsv.gz"
+    printed = run(tmp_path, TAXA.format(its=its.as_posix()) + blocks()[0])
+    assert "Genus" in printed or "genus" in printed
+    assert (tmp_path / "named.csv").read_text().startswith("sample,name,path,rank,chance")
+
+
+def test_scores_with_reticulate(tmp_path):
+    printed = run(tmp_path, CELLS + blocks()[1] + "\nstopifnot(is.data.frame(calls))\n"
+                  "stopifnot(mean(answer$label == type[!rows]) > 0.5, all(sapply(calls, is.logical)))")  # fmt: skip
+    assert "CD4" in printed
+    assert (tmp_path / "cells.hlpr").exists()
