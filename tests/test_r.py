@@ -27,6 +27,8 @@ types <- c("CD4", "CD8", "B cell")
 type <- sample(types, 400, TRUE)
 scores <- sapply(types, function(t) rnorm(400) + 3 * (type == t))
 scores <- as.data.frame(exp(scores) / rowSums(exp(scores)), check.names = FALSE)
+scores[["T cell"]] <- scores$CD4 + scores$CD8
+scores$immune <- 1
 """
 
 
