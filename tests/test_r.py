@@ -32,6 +32,14 @@ scores$immune <- 1
 """
 
 
+CHECKS = """
+stopifnot(is.data.frame(calls), all(sapply(calls, is.logical)))
+stopifnot(mean(answer$label == type[!rows]) > 0.5)
+"""
+# An old reticulate does not know NumPy 2.
+NEEDS_RETICULATE = "tryCatch(reticulate::r_to_py(matrix(1)), error = function(e) quit(status = 77))"
+
+
 def run(folder: Path, code: str) -> str:
     rscript = shutil.which("Rscript")
     if rscript is None:
@@ -42,8 +50,8 @@ def run(folder: Path, code: str) -> str:
         [rscript, "--vanilla", "page.R"], cwd=folder, capture_output=True, text=True,
         env=os.environ | {"PATH": path, "RETICULATE_PYTHON": sys.executable},
     )  # fmt: skip
-    if "there is no package called" in done.stderr or "Required version of NumPy" in done.stderr:
-        pytest.skip(done.stderr.strip().splitlines()[-1])
+    if done.returncode == 77:
+        pytest.skip("R has no reticulate that works with this NumPy")
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -61,7 +69,6 @@ def test_dada2_by_files(tmp_path):
 
 
 def test_scores_with_reticulate(tmp_path):
-    printed = run(tmp_path, CELLS + blocks()[1] + "\nstopifnot(is.data.frame(calls))\n"
-                  "stopifnot(mean(answer$label == type[!rows]) > 0.5, all(sapply(calls, is.logical)))")  # fmt: skip
-    assert "CD4" in printed
+    code = "\n".join([NEEDS_RETICULATE, CELLS, blocks()[1], CHECKS])
+    assert "CD4" in run(tmp_path, code)
     assert (tmp_path / "cells.hlpr").exists()
