@@ -6,8 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import docscode
 import pytest
+
+import docscode
 
 PAGE = docscode.ROOT / "docs" / "how-to-r.md"
 # What a user of R has before: results of DADA2, and scores of cell types.
