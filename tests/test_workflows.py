@@ -45,7 +45,7 @@ def test_a_model_is_that_of_the_estimator(files, tmp_path):
         goal={"fdr": 0.3},
         **FAST,
     )
-    assert (done.n_fitted, done.n_calibration, done.n_calibration_read) == (200, 100, 300)
+    assert (done.n_fitted, done.n_calibration, done.n_calibration_read) == (150, 150, 300)
     assert not done.notes
     read = load_model(tmp_path / "m.hlpr")
     assert read.cutoff_.to_dict() == done.model.cutoff_.to_dict()
@@ -100,7 +100,7 @@ def test_too_few_samples_and_other_scores_are_said(files, tmp_path):
         (tmp_path / f"{name}.csv").write_text("\n".join(lines) + "\n")
     given = (files / "tree.csv", tmp_path / "scores.csv", tmp_path / "truth.csv")
     done = workflows.fit_file(*given, tmp_path / "m.hlpr", goal={"fdr": 0.3}, **FAST)
-    assert "2 calibration samples are too few; about 40 are needed" in done.notes
+    assert "4 calibration samples are too few; about 40 are needed" in done.notes
     header, *rows = (files / "test_scores.csv").read_text().splitlines()
     scaled = [",".join([row.split(",")[0], *(f"{100 * float(x)}" for x in row.split(",")[1:])])
               for row in rows]  # fmt: skip

@@ -22,7 +22,8 @@ from scipy import sparse
 from hierlpr._utils import AnyPath
 from hierlpr._utils.files import check_page_name, refuse_overlap
 from hierlpr.cutoff.sets import least_samples
-from hierlpr.data.tables import Table, split_samples
+from hierlpr.cutoff.split import split_samples
+from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError, FileError, Note, UnreachableWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.lineages import Float, Index, Predictions, written_paths
@@ -143,7 +144,7 @@ def learn_names(
     scores = found.scores[rows]
     if np.array_equal(scores.indptr, held.indptr) and np.array_equal(scores.indices, held.indices):
         notes = (*notes, "every predicted name is true: is the truth a copy of the predictions?")
-    fitted, kept = split_samples(rows.size, rows.size, seed, name=found.path)
+    fitted, kept = split_samples(rows.size, 1 / 3, seed, name=found.path)
     rng = np.random.default_rng(seed)
     half = rng.permutation(fitted)[: fitted.size // 2]
     small, columns = _fit(found, scores[half], held[half])

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from hierlpr._utils import AnyPath
 from hierlpr._utils.files import check_page_name, refuse_overlap
+from hierlpr.cutoff.split import split_for_cutoff
 from hierlpr.data.clusters import cluster_ids
-from hierlpr.data.tables import Table, draw_samples, sample_limit, split_samples
+from hierlpr.data.tables import Table, draw_samples, sample_limit
 from hierlpr.exceptions import DataError, HierlprWarning, UnreachableWarning
 from hierlpr.io import ReadReport
 from hierlpr.io.auxiliary_tables import Weights, read_clusters
@@ -74,6 +75,7 @@ def fit_file(
     goal: Mapping[str, Any] | None = None,
     sets: Mapping[str, Any] | None = None,
     calibration: tuple[AnyPath, AnyPath] | None = None,
+    calibration_share: float | None = None,
     lpr: Any = "auto",
     joint: bool | str = "auto",
     seed: int = 0,
@@ -92,10 +94,12 @@ def fit_file(
         The model file, written whole or not at all.
     goal, sets : mapping, optional
         Options of ``HierLPR.calibrate``, such as ``{"fdr": 0.1}``, and of
-        ``HierLPR.calibrate_sets``, such as ``{"error": 0.1}``. A third of the samples, at most
-        2**23 instances, is then kept for calibration and not fitted on.
+        ``HierLPR.calibrate_sets``, such as ``{"error": 0.1}``. Some of the samples, at most 2**23
+        instances, are then kept for calibration and not fitted on.
     calibration : pair of paths, optional
-        Scores and truth of other samples for calibration, instead of the third.
+        Scores and truth of other samples for calibration instead.
+    calibration_share : float, optional
+        As in :meth:`hierlpr.HierLPR.fit_calibrate`.
     lpr : str or estimator
         As in :class:`hierlpr.HierLPR`.
     joint : bool or "auto"
@@ -122,7 +126,9 @@ def fit_file(
     clusters = read_clusters(files[:2], **run.table) | (
         read_clusters(files[2:], **run.table) if calibration else {}
     )
-    parts = _fit_parts(files, run, seed, clusters, calibrates=bool(goal or sets))
+    split: dict[str, Any] = {"share": calibration_share, "rng": seed}
+    split["promise"] = "calls" if goal else "sets"
+    parts = _fit_parts(files, run, split if goal or sets else None, seed, clusters)
     run.on_progress("fitting", 0, 1)
     weights_file = read_sample_weights(weights, run, max_weight=(goal or {}).get("max_weight"))
     per_sample = _per_sample(parts.fitted, files[0], weights_file, clusters)
@@ -179,21 +185,25 @@ class _FitParts(NamedTuple):
 
 
 def _fit_parts(
-    files: list[str], run: RunOptions, seed: int, clusters: Mapping[str, str], *, calibrates: bool
+    files: list[str],
+    run: RunOptions,
+    split: Mapping[str, Any] | None,
+    seed: int,
+    clusters: Mapping[str, str],
 ) -> _FitParts:
     """Read scores and truth; split a part for calibration off, or read it from files of its own."""
     read = read_pair(files[0], files[1], run, seed)
-    if not calibrates:
+    if split is None:
         return _FitParts(read.pair, None, (read,))
-    other = read_pair(files[2], files[3], run, seed) if len(files) > 2 else read
-    limit = sample_limit(other.n_samples, run.hierarchy, other.pair.scores.n_stored)
-    if other is not read:
+    if len(files) > 2:
+        other = read_pair(files[2], files[3], run, seed)
+        limit = sample_limit(other.n_samples, run.hierarchy, other.pair.scores.n_stored)
         drawn = draw_samples(other.n_samples, limit, seed)
         return _FitParts(read.pair, other.pair.rows(drawn), (read, other))
     scores = read.pair.scores
     ids = cluster_ids(_clusters_of(scores, clusters), scores)
-    fitted, calibration = split_samples(read.n_samples, limit, seed, cluster=ids, name=files[0])
-    return _FitParts(read.pair.rows(fitted), read.pair.rows(calibration), (read,))
+    fitted, kept = split_for_cutoff(scores, run.hierarchy, ids, **split, name=files[0])
+    return _FitParts(read.pair.rows(fitted), read.pair.rows(kept), (read,))
 
 
 def _clusters_of(scores: Table, clusters: Mapping[str, str]) -> dict[str, str | None] | None:

@@ -233,7 +233,7 @@ def test_clusters_from_a_column_or_a_file(tmp_path):
             tmp_path / "truth.csv", *goal, "--clusters", clusters, "--out", tmp_path / "m.hlpr",
         )  # fmt: skip
         texts.append(out)
-        assert "198 calibration samples in 66 clusters" in out
+        assert "300 calibration samples in 100 clusters" in out
         succeeded(
             "rank", "--model", tmp_path / "m.hlpr", "--scores", tmp_path / scores, "--clusters",
             clusters, "--out", tmp_path / "calls.csv",

@@ -537,3 +537,27 @@ def test_only_ratios_of_weights_matter_however_small_they_are():
         found.append([plain.level, plain.precision, sure.level, sure.precision, area])
     for other in found[1:]:
         assert other == pytest.approx(found[0], rel=1e-9)
+
+
+def test_one_call_fits_and_calibrates_on_other_samples(parts, model):
+    data = parts[0]
+    model.fit_calibrate(data.scores, data.truth, precision=0.8, confidence=0.9, random_state=3)
+    rows = model.held_out_
+    fitted = np.setdiff1d(np.arange(1500), rows)
+    alone = HierLPR(data.hierarchy).fit(data.scores[fitted], data.truth[fitted])
+    alone.calibrate(data.scores[rows], data.truth[rows], precision=0.8, confidence=0.9)
+    assert alone.cutoff_ == model.cutoff_
+    assert (model.cutoff_.result.n_samples, alone.held_out_) == (500, None)
+    cluster, weight = np.arange(1500) // 3, np.ones(1500)
+    weight[:300] = 0.0
+    model.fit_calibrate(data.scores, data.truth, precision=0.8, clusters=cluster)
+    assert set(np.bincount(cluster[model.held_out_])) == {0, 3}
+    options = {"sample_weight": weight, "calibration_share": 0.6}
+    frame = pd.DataFrame(data.scores, columns=data.hierarchy.labels)
+    model.fit_calibrate(frame, data.truth, maximize="f1", **options)
+    assert model.held_out_.size == 900
+    assert model.cutoff_.result.n_samples == (model.held_out_ >= 300).sum()
+    for wrong, match in (({"precison": 0.9}, "precison"), ({"precision": 90}, "90 % is 0.9")):
+        with pytest.raises((TypeError, DataError), match=match):
+            model.fit_calibrate(data.scores, data.truth, **wrong)
+    assert model.fit(data.scores, data.truth).held_out_ is None

@@ -77,6 +77,17 @@ def check_jobs(value: Any) -> int | None:
     return int(value)
 
 
+def make_rng(random_state: Any, *, name: str = "random_state") -> np.random.Generator:
+    """Return the generator of a seed; a generator is returned as it is."""
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        raise DataError(
+            f"{name} must be a whole number of at least 0, a numpy Generator or None; got "
+            f"{random_state!r}."
+        ) from None
+
+
 def check_choice(value: Any, choices: Sequence[str], *, name: str) -> str:
     """Return one of `choices`; the error message lists them."""
     if value not in choices:

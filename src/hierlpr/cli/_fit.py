@@ -94,7 +94,7 @@ def fit(
 ) -> None:
     """Learn how precise every score is and where to cut, and write a model file.
 
-    With a target (--fdr, --precision, --max-f) or --error, a third of the samples is kept for
+    With a target (--fdr, --precision, --max-f) or --error, some of the samples are kept for
     calibration, unless --calibration-scores and --calibration-truth provide others.
     """
     shell = Shell(quiet=quiet)

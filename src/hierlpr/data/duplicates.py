@@ -72,6 +72,16 @@ def _round(values: Any, n_bits: int) -> NDArray[np.float64]:
     return (((bits + half) >> dropped) << dropped).view(np.float64)
 
 
+def rounded_keys(matrix: Any) -> Keys:
+    """Hash the rows of a matrix of scores, dense or CSR, after rounding."""
+    n_bits = 10 if matrix.shape[1] > 3 else 16
+    if not is_sparse(matrix):
+        return row_keys(_round(matrix, n_bits))
+    rounded = matrix.tocsr(copy=True)
+    rounded.data = _round(rounded.data, n_bits)
+    return row_keys(rounded)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class SampleKeys:
     """Sorted hashes of the distinct rows of a set of samples, and how often each occurs."""
@@ -91,15 +101,10 @@ class SampleKeys:
 
     @classmethod
     def of_rows(cls, values: Any, samples: Sequence[str] | None = None) -> Self:
-        """Summarize the rows of a matrix, dense or CSR, after rounding, and their names."""
-        n_bits = 10 if values.shape[1] > 3 else 16
-        if is_sparse(values):
-            rounded = values.tocsr(copy=True)
-            rounded.data = _round(rounded.data, n_bits)
-        else:
-            rounded = _round(values, n_bits)
+        """Summarize the rows of a matrix, after rounding, and their names."""
         name = None if samples is None else np.unique(text_keys(samples))[:MAX_KEYS]
-        return replace(cls.of(row_keys(rounded)), n_labels=int(values.shape[1]), name=name)
+        keys = cls.of(rounded_keys(values))
+        return replace(keys, n_labels=int(values.shape[1]), name=name)
 
     @classmethod
     def of_samples(cls, table: Any, cluster: Keys | None) -> Self:

@@ -222,32 +222,6 @@ def draw_samples(n_samples: int, limit: int, rng: Any) -> NDArray[np.intp]:
     return np.sort(drawn).astype(np.intp)
 
 
-def split_samples(
-    n_samples: int, limit: int, rng: Any, *, cluster: Any = None, name: Any = "scores"
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Split off a random third of the samples, at most `limit`; return the others first.
-
-    All samples of a `cluster` stay together.
-    """
-    if n_samples < 3:
-        raise DataError(
-            f"{name}: {n_samples} sample(s) cannot be split into a part to fit and one for the "
-            "cutoff.\n"
-            "Hint: give more samples, or other samples for calibration.",
-            options=("calibration_scores", "calibration_truth"),
-        )
-    shuffled = np.random.default_rng(rng).permutation(n_samples)
-    n_apart = min(n_samples // 3, limit)
-    if cluster is not None:
-        number = np.unique(cluster, return_inverse=True)[1].reshape(-1)
-        place = np.random.default_rng(rng).permutation(int(number.max()) + 1)[number]
-        shuffled = np.argsort(place, kind="stable")
-        ends = np.cumsum(np.bincount(place))  # of whole clusters, as shuffled
-        last = max(0, int(np.searchsorted(ends, n_apart, side="right")) - 1)
-        n_apart = int(ends[last])
-    return np.sort(shuffled[n_apart:]), np.sort(shuffled[:n_apart])
-
-
 def _sparse_values(data: Any, name: str) -> sparse.csr_array:
     if data.dtype.kind not in "biuf":
         raise DataError(f"{name} must hold real numbers, got dtype {data.dtype}.")

@@ -19,6 +19,7 @@ from hierlpr._utils.display import terminal_progress
 from hierlpr.cutoff.choose import Unreachable
 from hierlpr.cutoff.goal import check_bound, goals_of
 from hierlpr.cutoff.outcome import Cutoff
+from hierlpr.cutoff.split import split_samples
 from hierlpr.data.clusters import cluster_ids
 from hierlpr.data.duplicates import SampleKeys, feature_keys, leakage_warnings
 from hierlpr.data.frames import row_names
@@ -191,11 +192,11 @@ class HierarchicalClassifier(Predictor, BaseEstimator):  # type: ignore[misc]
         used, weight = inputs.positive_weight_rows(own, known.shape[0])
         rng = np.random.default_rng(self.random_state)
         self.__dict__.pop("model_", None)  # so that no promise outlives an interrupted fit
-        is_apart = np.zeros(used.size, dtype=bool)
+        kept, held_out = used, used[:0]
         if goal:
-            unit, size = _units(known[used])
-            is_apart = cross_fitting.split_off(size, self.holdout, rng)[unit]
-        held_out, kept = used[is_apart], used[~is_apart]
+            unit = known[used].cluster
+            split = split_samples(used.size, self.holdout, rng, unit=unit, name="X")
+            kept, held_out = (used[part] for part in split)
         kept_weight = None if own is None or weight is None else own[kept]
         x_kept, known_kept = take_rows(X, kept), known[kept]
         scores = self._fit_estimators(estimator, x_kept, known_kept, kept_weight, rng)
@@ -337,13 +338,7 @@ class HierarchicalClassifier(Predictor, BaseEstimator):  # type: ignore[misc]
             checks.check_choice(self.unreachable, get_args(Unreachable), name="unreachable")
         checks.check_jobs(self.n_jobs)
         HierLPR(lpr=self.lpr, joint=self.joint).check_params()
-        try:
-            rng = np.random.default_rng(self.random_state)
-        except (TypeError, ValueError):
-            raise DataError(
-                "random_state must be a whole number of at least 0, a numpy Generator or None; got "
-                f"{self.random_state!r}."
-            ) from None
+        rng = checks.make_rng(self.random_state)
         if isinstance(self.estimator, str) and self.estimator == "auto":
             return FirstStage(n_jobs=self.n_jobs, random_state=int(rng.integers(2**31)))
         if not hasattr(self.estimator, "fit") or isinstance(self.estimator, type):

@@ -51,19 +51,6 @@ def weight_name(estimator: Any) -> str | None:
     return "sample_weight" if has_fit_parameter(estimator, "sample_weight") else None
 
 
-def split_off(size: NDArray[np.intp], share: float, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Return which units are held out, drawn at random with about this share of all samples.
-
-    `size` has the number of samples of each unit: a cluster, or one sample.
-    """
-    order = rng.permutation(size.size)
-    samples = np.cumsum(size[order])[: max(1, size.size - 2)]  # two to train on
-    n_apart = 1 + int(np.argmin(np.abs(samples - round(share * size.sum()))))
-    is_apart = np.zeros(size.size, dtype=bool)
-    is_apart[order[:n_apart]] = True
-    return is_apart
-
-
 def cluster_caveats(x: Any, samples: Table, truth: Truth) -> list[str]:
     """Return a warning if samples seem to belong together; nothing if not."""
     frame, signs = as_frame(x, "X"), []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -12,11 +13,18 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import ClassifierTags, TargetTags
 from sklearn.utils.validation import check_is_fitted
 
-from hierlpr._utils.checks import check_choice, check_fraction, check_jobs, check_sample_weight
+from hierlpr._utils.checks import (
+    check_choice,
+    check_fraction,
+    check_jobs,
+    check_sample_weight,
+    make_rng,
+)
 from hierlpr.cutoff.choose import Unreachable, cutoff_on
 from hierlpr.cutoff.decisions import Groups
 from hierlpr.cutoff.goal import Goal, check_bound, goals_of
 from hierlpr.cutoff.outcome import Cutoff
+from hierlpr.cutoff.split import split_for_cutoff
 from hierlpr.data.clusters import cluster_ids
 from hierlpr.data.duplicates import SampleKeys
 from hierlpr.data.frames import like_given
@@ -73,6 +81,8 @@ class HierLPR(Predictor, FittedModel, OneToOneFeatureMixin, TransformerMixin, Ba
         Where `predict` cuts; 0.5 until `calibrate` has been called.
     sets_ : SetRule or None
         Which labels are sure and possible; None until `calibrate_sets` has been called.
+    held_out_ : ndarray of int or None
+        The samples that `fit_calibrate` kept for the cutoff.
 
     Notes
     -----
@@ -90,6 +100,8 @@ class HierLPR(Predictor, FittedModel, OneToOneFeatureMixin, TransformerMixin, Ba
     >>> len(fit.hierarchy.violations(model.predict(rest.scores)))
     0
     """
+
+    held_out_: NDArray[np.intp] | None = None
 
     def __init__(
         self,
@@ -125,6 +137,64 @@ class HierLPR(Predictor, FittedModel, OneToOneFeatureMixin, TransformerMixin, Ba
         clusters : array-like of ids of shape (n_samples,), series or mapping, optional
             The patient, donor or camera of each sample; new samples then come from new clusters.
         """
+        return self.fit_aligned(*self._learnable(X, y, clusters), sample_weight)
+
+    def fit_calibrate(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        sample_weight: Any = None,
+        clusters: Any = None,
+        calibration_share: float | None = None,
+        random_state: Any = 0,
+        **goal: Any,
+    ) -> Self:
+        """Fit on some samples and choose the cutoff on the others, as ``hierlpr fit`` does.
+
+        Parameters
+        ----------
+        X, y, sample_weight, clusters
+            As in `fit`. Samples of one cluster, and copies of a sample, stay together.
+        calibration_share : float, optional
+            Share of the samples to keep for the cutoff. By default it depends on their number:
+            half of few samples, a third of many.
+        random_state : int, Generator or None
+            Draws them. ``held_out_`` has their rows; all others were fitted on.
+        **goal
+            Arguments of `calibrate`, such as ``precision=0.9, confidence=0.9``.
+
+        Examples
+        --------
+        >>> from hierlpr import simulate
+        >>> data, _ = simulate.train_test(1, rng=0)
+        >>> model = HierLPR(data.hierarchy)
+        >>> model = model.fit_calibrate(data.scores, data.truth, precision=0.9, confidence=0.9)
+        >>> model.held_out_.size, model.cutoff_.result.n_samples
+        (1667, 1667)
+        """
+        signature(self.calibrate).bind(X, y, **goal)  # refuses what it does not take before the fit
+        names = ("precision", "fdr", "maximize", "confidence")
+        [first, *_] = goals_of(**{name: x for name, x in goal.items() if name in names})
+        h, table, truth = self._learnable(X, y, clusters)
+        weight = check_sample_weight(
+            match_weights(sample_weight, table), table.n_samples, keep_equal=True
+        )
+        check_bound(first, weight, goal.get("max_weight"))
+        rng, share = make_rng(random_state), calibration_share
+        parts = split_for_cutoff(table, h, truth.cluster, share=share, rng=rng)
+        samples = [
+            (table.rows(rows), truth[rows], None if weight is None else weight[rows])
+            for rows in parts
+        ]
+        self.fit_aligned(h, *samples[0])
+        table, truth, weight = samples[1]
+        self.calibrate(table, truth, sample_weight=weight, **goal)
+        self.held_out_ = parts[1]
+        return self
+
+    def _learnable(self, X: Any, y: Any, clusters: Any) -> tuple[Hierarchy, Table, Truth]:
+        """Return the hierarchy, and checked scores and truth to learn from."""
         self.check_params()
         h = None if self.hierarchy is None else inputs.as_hierarchy(self.hierarchy)
         table = inputs.new_scores(X, h, None, missing_scores=self.missing_scores)
@@ -133,7 +203,7 @@ class HierLPR(Predictor, FittedModel, OneToOneFeatureMixin, TransformerMixin, Ba
         truth = truth.in_clusters(cluster_ids(clusters, table))
         if truth.is_complete:
             refuse_truth_as_scores(table.values, truth.positive)
-        return self.fit_aligned(h, table, truth, sample_weight)
+        return h, table, truth
 
     def check_params(self) -> None:
         """Refuse invalid parameters before any work is done."""
@@ -155,7 +225,7 @@ class HierLPR(Predictor, FittedModel, OneToOneFeatureMixin, TransformerMixin, Ba
         options["sample_weight"] = None if weight is None else weight / weight.max()
         lpr, implied = training.fit_curves(table, truth, hierarchy, **options)
         training.warn_of_mistakes(lpr)
-        self.keys_ = {}
+        self.keys_, self.held_out_ = {}, None
         self.forget_cutoff()  # first, so that no promise outlives an interrupted fit
         self.hierarchy_, self.lpr_, self.implied_ = hierarchy, lpr, implied
         self.joint_ = self.path_weight_ = None
