@@ -4,7 +4,7 @@ Blocks are found in one bottom-up pass per sample. A key is one 64-bit integer p
 one sort of integers puts the blocks of all samples in calling order. It holds, from its highest
 bit: the mean of the block, falling; the number of its first node; its sample; and one bit that is
 set if the block has more nodes, which saves looking them up. The mean gets the bits that are left
-and is cut off there, so keys may tie in it: `tied_means` gives the exact means of such blocks.
+and is cut off there, so keys may tie in it: `exact_means` gives the exact means of such blocks.
 """
 
 import numpy as np
@@ -163,37 +163,31 @@ def walk_blocks(heads: Int64s, row: Int64s, next_node: Int32s) -> tuple[Int32s, 
 # -- keys ---------------------------------------------------------------------------------------
 
 
-@kernel
-def to_grid(
-    value: Floats, row_ptr: Int64s, slot: Int32s, start: int, stop: int, grid: Floats
-) -> None:
-    """Round the values of samples ``start`` to ``stop`` to whole steps, in topological order.
+def to_grid(value: Floats, row_ptr: Int64s, slot: Int32s, start: int, stop: int) -> Floats:
+    """Return the values of samples ``start`` to ``stop`` in whole steps, in topological order.
 
-    The value of node ``i`` of sample ``m`` is ``value[row_ptr[m] + slot[i]]``.
+    The value of node ``i`` of sample ``m`` is ``value[row_ptr[m] + slot[i]]``; `slot` only differs
+    from ``i`` where all samples have all labels.
     """
-    at = 0
-    for m in range(start, stop):
-        row = row_ptr[m]
-        for i in range(row_ptr[m + 1] - row):
-            # Half to even, as np.rint does, but without a call.
-            grid[at] = (value[row + slot[i]] * LARGEST_MEAN + ROUNDER) - ROUNDER
-            at += 1
+    part = value[row_ptr[start] : row_ptr[stop]]
+    if part.size == (stop - start) * slot.size:
+        part = part.reshape(stop - start, slot.size)[:, slot].reshape(-1)
+    return np.rint(part * LARGEST_MEAN)
 
 
-@kernel
 def spread_means(
     row_ptr: Int64s, slot: Int32s, start: int, stop: int, mean: Floats, score: Floats
 ) -> None:
     """Write the means of samples ``start`` to ``stop``, in units of the LPR, to their places.
 
-    `mean` begins with sample `start`, and `score` with sample 0.
+    `mean` begins with sample `start`, and `score` with sample 0; `slot` is as in `to_grid`.
     """
-    at = 0
-    for m in range(start, stop):
-        row = row_ptr[m]
-        for i in range(row_ptr[m + 1] - row):
-            score[row + slot[i]] = mean[at] / LARGEST_MEAN
-            at += 1
+    part = score[row_ptr[start] : row_ptr[stop]]
+    if part.size == (stop - start) * slot.size:
+        rows = part.reshape(stop - start, slot.size)
+        rows[:, slot] = mean.reshape(rows.shape) / LARGEST_MEAN
+    else:
+        np.divide(mean, LARGEST_MEAN, out=part)
 
 
 @kernel
@@ -267,7 +261,7 @@ def _first_node(
 
 
 @kernel
-def tied_means(
+def exact_means(
     keys: UInt64s,
     value: Floats,
     row_ptr: Int64s,
@@ -276,33 +270,20 @@ def tied_means(
     next_node: Int32s,
     sample_bits: int,
     low_bits: int,
-) -> tuple[Int64s, Floats]:
-    """Return the places of sorted keys that tie with a neighbour, and the exact means there."""
-    low = np.uint64(low_bits)
-    n_tied = 0
+) -> Floats:
+    """Return the exact means of the blocks with these keys."""
+    mean = np.empty(keys.size)
     for k in range(keys.size):
-        before = k > 0 and keys[k - 1] >> low == keys[k] >> low
-        after = k < keys.size - 1 and keys[k + 1] >> low == keys[k] >> low
-        n_tied += before or after
-    tied = np.empty(n_tied, np.int64)
-    mean = np.empty(n_tied)
-    n_tied = 0
-    for k in range(keys.size if mean.size > 0 else 0):
-        before = k > 0 and keys[k - 1] >> low == keys[k] >> low
-        after = k < keys.size - 1 and keys[k + 1] >> low == keys[k] >> low
-        if not (before or after):
-            continue
         row, i = _first_node(keys[k], row_ptr, node_of, sample_bits, low_bits)
         total = 0.0
         count = 0
         while i >= 0:
+            # Half to even, as np.rint does.
             total += (value[row + slot[i]] * LARGEST_MEAN + ROUNDER) - ROUNDER
             count += 1
             i = np.int64(next_node[row + i])
-        tied[n_tied] = k
-        mean[n_tied] = total / count
-        n_tied += 1
-    return tied, mean
+        mean[k] = total / count
+    return mean
 
 
 @kernel

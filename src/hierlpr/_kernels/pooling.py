@@ -30,7 +30,6 @@ def fixed_mean(total: Any, count: Any) -> Any:
     return (whole << 32) + ((total - whole * count) << 32) // count
 
 
-@kernel
 def pool_blocks(
     value: Floats, up_ptr: Int64s, up_idx: Int32s, child: Int32s
 ) -> tuple[Int64s, Bools]:
@@ -42,34 +41,55 @@ def pool_blocks(
     rounds over all edges, and time proportional to the size of two blocks whenever they meet.
     """
     n = value.size
-    n_edges = up_idx.size
-    down_ptr = np.zeros(n + 1, np.int64)
-    for e in range(n_edges):
-        down_ptr[up_idx[e] + 1] += 1
-    for i in range(n):
-        down_ptr[i + 1] += down_ptr[i]
-    down = np.empty(n_edges, np.int64)  # the edges below each node
-    fill = down_ptr[:n].copy()
-    for e in range(n_edges):
-        down[fill[up_idx[e]]] = e
-        fill[up_idx[e]] += 1
-
-    # Begin with the blocks of a forest: each node keeps the parent with the lowest value among it
-    # and its own ancestors of this kind.
+    below = np.argsort(up_idx, kind="stable")  # the edges below each node
+    down_ptr = np.append(0, np.cumsum(np.bincount(up_idx, minlength=n)))
+    # Begin with the blocks of a forest.
+    via = lowest_parents(value, up_ptr, up_idx)
     parent = np.full(n, -1, np.int32)
-    via = np.full(n, -1, np.int64)  # edge to the node that leads to the root of a tree
-    mean = np.empty(n)
-    for i in range(n):
-        mean[i] = value[i]
+    parent[via >= 0] = up_idx[via[via >= 0]]
+    next_node, count, mean = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n)
+    forest_blocks(value, np.array([0, n]), parent, True, next_node, count, mean)
+    return _pool(value, up_ptr, up_idx, child, down_ptr, below, parent, via, count)
+
+
+@kernel
+def lowest_parents(value: Floats, up_ptr: Int64s, up_idx: Int32s) -> Int64s:
+    """Return the edge of each node to its parent with the lowest value, -1 for roots.
+
+    The value of a parent is the lowest among it and its own ancestors of this kind.
+    """
+    via = np.full(value.size, -1, np.int64)
+    lowest = np.empty(value.size)
+    for i in range(value.size):
+        lowest[i] = value[i]
         for e in range(up_ptr[i], up_ptr[i + 1]):
-            if parent[i] < 0 or mean[up_idx[e]] < mean[parent[i]]:
-                parent[i] = up_idx[e]
+            if via[i] < 0 or lowest[up_idx[e]] < lowest[up_idx[via[i]]]:
                 via[i] = e
-        if parent[i] >= 0:
-            mean[i] = min(value[i], mean[parent[i]])
-    count = np.empty(n, np.int32)
+        if via[i] >= 0:
+            lowest[i] = min(value[i], lowest[up_idx[via[i]]])
+    return via
+
+
+@kernel
+def _pool(
+    value: Floats,
+    up_ptr: Int64s,
+    up_idx: Int32s,
+    child: Int32s,
+    down_ptr: Int64s,
+    down: Int64s,
+    parent: Int32s,
+    via: Int64s,
+    count: Int32s,
+) -> tuple[Int64s, Bools]:
+    """Make violated constraints active until none is left, beginning with blocks of a forest.
+
+    The edges below node ``i`` are ``down[down_ptr[i]:down_ptr[i + 1]]``. `via` is the edge of each
+    node to the node that leads to the root of its tree, at first to its `parent`.
+    """
+    n = value.size
+    n_edges = up_idx.size
     order = np.empty(n, np.int32)
-    forest_blocks(value, np.array([0, n]), parent, True, order, count, mean)
     active = np.zeros(n_edges, np.bool_)
     total = np.zeros(n, np.int64)
     root = np.empty(n, np.int32)

@@ -17,44 +17,54 @@ def close_dense(truth: Bools2D, parent_ptr: Int32s, parent_idx: Int32s) -> None:
                     truth[m, parent_idx[e]] = True
 
 
-@kernel
 def close_rows(
-    row_ptr: Int64s,
-    nodes: Int32s,
-    parent_ptr: Int32s,
-    parent_idx: Int32s,
+    row_ptr: Int64s, nodes: Int32s, parent_ptr: Int32s, parent_idx: Int32s
 ) -> tuple[Int64s, Int32s]:
     """Add all ancestors to sparse rows of topological numbers; the rows returned are not sorted.
 
     Time and memory O(closure x parents), plus O(labels) once.
     """
-    n_samples = row_ptr.size - 1
+    closed_ptr = np.zeros(row_ptr.size, np.int64)
+    rows, graph = (row_ptr, nodes), (parent_ptr, parent_idx)
+    _write_closure(*rows, *graph, closed_ptr, np.empty(0, np.int32))  # only counts
+    closed = np.empty(closed_ptr[-1], np.int32)
+    _write_closure(*rows, *graph, closed_ptr, closed)
+    return closed_ptr, closed
+
+
+@kernel
+def _write_closure(
+    row_ptr: Int64s,
+    nodes: Int32s,
+    parent_ptr: Int32s,
+    parent_idx: Int32s,
+    closed_ptr: Int64s,
+    closed: Int32s,
+) -> None:
+    """Write where each row of the closure begins, and its labels unless `closed` is empty."""
     last_row = np.full(parent_ptr.size - 1, -1, np.int64)  # the last row that holds the label
-    closed_ptr = np.zeros(n_samples + 1, np.int64)
-    closed = np.empty(2 * nodes.size + last_row.size, np.int32)
-    size = 0
-    for m in range(n_samples):
-        begin = size
-        if closed.size - begin < last_row.size:
-            closed = np.concatenate((closed, np.empty(closed.size, np.int32)))
+    row = np.empty(last_row.size, np.int32)
+    for m in range(row_ptr.size - 1):
+        size = 0
         for e in range(row_ptr[m], row_ptr[m + 1]):
             if last_row[nodes[e]] != m:
                 last_row[nodes[e]] = m
-                closed[size] = nodes[e]
+                row[size] = nodes[e]
                 size += 1
-        # closed[begin:size] is also the queue of labels whose parents are not added yet.
-        at = begin
+        # The row is also the queue of labels whose parents are not added yet.
+        at = 0
         while at < size:
-            k = closed[at]
-            at += 1
-            for e in range(parent_ptr[k], parent_ptr[k + 1]):
+            for e in range(parent_ptr[row[at]], parent_ptr[row[at] + 1]):
                 p = parent_idx[e]
                 if last_row[p] != m:
                     last_row[p] = m
-                    closed[size] = p
+                    row[size] = p
                     size += 1
-        closed_ptr[m + 1] = size
-    return closed_ptr, closed[:size].copy()
+            at += 1
+        closed_ptr[m + 1] = closed_ptr[m] + size
+        if closed.size > 0:
+            for at in range(size):
+                closed[closed_ptr[m] + at] = row[at]
 
 
 @kernel
@@ -166,38 +176,6 @@ def max_up(values: Floats2D, order: Int32s, parent_ptr: Int32s, parent_idx: Int3
                 above = order[parent_idx[e]]
                 if value > values[m, above]:
                     values[m, above] = value
-
-
-@kernel
-def log_evidence(
-    ratio: Floats2D, conditional: Floats, parent_ptr: Int32s, parent_idx: Int32s
-) -> Floats:
-    """Log of the expected product of the labels' ratios, inverted for labels that do not hold.
-
-    Columns are in topological order; `conditional` is the probability of a label given its first
-    parent, the only one that counts. O(labels) time per sample.
-    """
-    n_samples, n_labels = ratio.shape
-    out = np.zeros(n_samples)
-    on, off = np.empty(n_labels), np.empty(n_labels)
-    for m in range(n_samples):
-        for k in range(n_labels):
-            on[k], off[k] = ratio[m, k], 1.0 / ratio[m, k]
-        # Invariant: on[k] and off[k] are for the label and all below it, if it holds or not.
-        for k in range(n_labels - 1, -1, -1):
-            either = conditional[k] * on[k] + (1.0 - conditional[k]) * off[k]
-            if parent_ptr[k] == parent_ptr[k + 1]:
-                out[m] += np.log(either)
-                continue
-            p = parent_idx[parent_ptr[k]]
-            on[p] *= either
-            off[p] *= off[k]
-            largest = max(on[p], off[p])
-            if largest > 1e100 or largest < 1e-100:
-                out[m] += np.log(largest)
-                on[p] /= largest
-                off[p] /= largest
-    return out
 
 
 @kernel

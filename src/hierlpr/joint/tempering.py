@@ -33,7 +33,8 @@ LABEL_PENALTY = 50.0
 # Intervals of evidence that is merged: how many per unit of log-odds near 0, and the range.
 PER_UNIT = 4
 N_UNITS = 40
-_LABELS = 32  # merged into cells at a time
+_LABELS = 32  # merged into cells at a time, and at most about this many pairs
+_GATHERED_VALUES = 2**17
 _CACHED_VALUES = 2**13  # pairs whose log-losses are computed at a time
 
 # Standard errors by which a candidate must beat the LPRs to be used at all, and to be used in full;
@@ -265,13 +266,14 @@ def gather(evidence: HeldOutEvidence, n_jobs: int = 1) -> Cells:
     scaled = 1.0 + np.arange(N_UNITS * PER_UNIT) / PER_UNIT
     octave = np.floor(np.log2(scaled))
     interval = (PER_UNIT * (octave + scaled / 2.0**octave - 1.0)).astype(np.int32)
-    n_labels = evidence.own.shape[0]
+    n_labels, n_samples = evidence.own.shape
+    largest = min(_LABELS, max(1, _GATHERED_VALUES // n_samples))
     parts = run_chunks(
         lambda start, stop: gather_cells(evidence, interval, float(PER_UNIT), start, stop),
-        even_chunks(n_labels, min(n_labels, max(4 * n_jobs, -(-n_labels // _LABELS)))),
+        even_chunks(n_labels, min(n_labels, max(4 * n_jobs, -(-n_labels // largest)))),
         n_jobs,
     )
-    sizes = np.concatenate([np.zeros(1, np.int64), *(np.diff(part[0]) for part in parts)])
+    sizes = np.concatenate([np.zeros(1, np.int64), *(np.diff(part.ptr) for part in parts)])
     return Cells(sizes.cumsum(), *(np.concatenate(x) for x in list(zip(*parts, strict=True))[1:]))
 
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from hierlpr._kernels.traversal import log_evidence
 from hierlpr._utils.checks import Matrix, effective_number
 from hierlpr.data.tables import draw_samples
 from hierlpr.exceptions import DataError
@@ -124,11 +124,13 @@ def sample_statistics(
         h, base_rate = hierarchy, lpr.report.base_rate[hierarchy.order]
         own = np.asarray(lpr.curves.evaluate(scores, n_jobs=1))[:, h.order]
         ratio = own / (1.0 - own) * ((1.0 - base_rate) / base_rate)
-        root = np.sqrt(np.clip(ratio, 1.0 / MOST_EVIDENCE, MOST_EVIDENCE), order="C")
-        conditional, has_parent = base_rate.copy(), np.diff(h.parent_ptr) > 0
-        conditional[has_parent] /= base_rate[h.parent_idx[h.parent_ptr[:-1][has_parent]]]
-        tree = np.minimum(conditional, MOST_CERTAIN), h.parent_ptr, h.parent_idx
-        return np.asarray(log_evidence(root, *tree) - log_evidence(1.0 / root, *tree))[None]
+        half = 0.5 * np.log(np.clip(ratio, 1.0 / MOST_EVIDENCE, MOST_EVIDENCE)).T
+        conditional, first_parent = base_rate.copy(), np.full(h.n_labels, -1)
+        has_parent = np.diff(h.parent_ptr) > 0
+        first_parent[has_parent] = h.parent_idx[h.parent_ptr[:-1][has_parent]]
+        conditional[has_parent] /= base_rate[first_parent[has_parent]]
+        tree = np.minimum(conditional, MOST_CERTAIN), first_parent
+        return (log_evidence(half, *tree) - log_evidence(-half, *tree))[None]
     assert log_frequency is not None
     n_samples, frequency = scores.shape[0], log_frequency[scores.indices]
     is_counted = np.isfinite(frequency)
@@ -137,6 +139,28 @@ def sample_statistics(
     size[size == 0.0] = np.nan
     values = (scores.data[is_counted], frequency[is_counted])
     return np.array([np.bincount(row, weights=x, minlength=n_samples) / size for x in values])
+
+
+def log_evidence(log_ratio: Float, conditional: Float, parent: NDArray[np.integer]) -> Float:
+    """Log of the expected product of the labels' ratios, inverted for labels that do not hold.
+
+    `log_ratio` is (n_labels, n_samples) in topological order; `conditional` is the probability of a
+    label given its `parent`, which is -1 for roots.
+    """
+    on, off = log_ratio.copy(), -log_ratio
+    depth = np.zeros(parent.size, np.int64)
+    for k in np.flatnonzero(parent >= 0):  # parents first
+        depth[k] = depth[parent[k]] + 1
+    log_on, log_off = np.log(conditional)[:, None], np.log1p(-conditional)[:, None]
+    for d in range(int(depth.max(initial=0)), -1, -1):  # all below is added already
+        labels = np.flatnonzero(depth == d)
+        with np.errstate(invalid="ignore"):  # samples with a missing score
+            either = np.logaddexp(log_on[labels] + on[labels], log_off[labels] + off[labels])
+        if d == 0:
+            return np.asarray(either.sum(axis=0))
+        np.add.at(on, parent[labels], either)
+        np.add.at(off, parent[labels], off[labels])
+    return np.zeros(log_ratio.shape[1])
 
 
 def find_difference(

@@ -173,9 +173,9 @@ def merge_batches(instances: FlatSamples, start: int, stop: int, *, order: bool)
         end = min(stop, max(start + 1, end))
         rows = row_ptr[start : end + 1]
         first, last = int(rows[0]), int(rows[-1])
-        value, mean = np.empty((2, last - first))
-        to_grid(instances.priority, row_ptr, instances.slot, start, end, value)
+        value = to_grid(instances.priority, row_ptr, instances.slot, start, end)
         if instances.hierarchy.is_forest:
+            mean = np.empty(value.size)
             next_node, n_nodes = np.empty((2, value.size), dtype=np.int32)
             parent = instances.parent if dense else instances.parent[first:last]
             forest_blocks(value, rows - first, parent, dense, next_node, n_nodes, mean)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, overload
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._kernels._jit import even_bounds, run_chunks, threads_for
-from hierlpr._kernels.forest_blocks import pack_keys, split_keys, tied_means, write_order
+from hierlpr._kernels.forest_blocks import exact_means, pack_keys, split_keys, write_order
 from hierlpr._utils.checks import check_count
 from hierlpr._utils.display import html_table, text_table
 from hierlpr.data.frames import new_frame
@@ -20,6 +20,7 @@ from hierlpr.exceptions import DataError
 from hierlpr.io.hierarchies import HierarchyLike, as_hierarchy
 from hierlpr.ranking.blocks import (
     GRID,
+    GRID_BITS,
     FlatSamples,
     flatten_samples,
     merge_batches,
@@ -28,6 +29,7 @@ from hierlpr.ranking.blocks import (
 
 SHOWN = 8  # rows of a ranking that is printed
 MOST_BUCKET_BITS = 12
+WORTH_BUCKETS = 1 << 17  # keys; fewer are sorted in one run
 _COLUMNS = ("rank", "sample", "label", "lpr", "score")
 
 
@@ -340,10 +342,12 @@ def _order(
         return keys[:n_keys], uncertified
 
     merged = run_chunks(merge, even_bounds(row_ptr, threads), threads)
-    # Buckets by the highest bits of the mean fit the cache, where sorting takes half as long.
     keys = np.concatenate([part for part, _ in merged])
-    n_bits = min(max(1, (keys.size >> 10).bit_length()), MOST_BUCKET_BITS, 64 - low_bits)
-    keys, bucket_ptr = split_keys(keys, n_bits)
+    bucket_ptr = np.array([0, keys.size])
+    if keys.size >= WORTH_BUCKETS:
+        # Buckets by the highest bits of the mean fit the cache, where sorting takes half as long.
+        n_bits = min((keys.size >> 10).bit_length(), MOST_BUCKET_BITS, 64 - low_bits)
+        keys, bucket_ptr = split_keys(keys, n_bits)
     n_listed = instances.lpr.size
     if top is not None:  # a block has at least one instance
         bucket_ptr = bucket_ptr[: np.searchsorted(bucket_ptr, top) + 1]
@@ -354,7 +358,7 @@ def _order(
         for bucket in range(start, stop):
             keys[bucket_ptr[bucket] : bucket_ptr[bucket + 1]].sort()
         part = keys[bucket_ptr[start] : bucket_ptr[stop]]
-        _settle_ties(part, low_bits, *tied_means(part, instances.priority, *layout))
+        _settle_ties(part, low_bits, lambda tied: exact_means(tied, instances.priority, *layout))
         place: NDArray[Any] = np.empty(n_listed, np.int32 if n_listed < 2**31 else np.int64)
         first = np.empty(n_listed, dtype=bool)
         n = write_order(part, *layout, n_listed if top is None else top, place, first)
@@ -378,12 +382,19 @@ def _order(
 
 
 def _settle_ties(
-    keys: NDArray[np.uint64], low_bits: int, tied: NDArray[np.int64], mean: NDArray[np.float64]
+    keys: NDArray[np.uint64],
+    low_bits: int,
+    means_of: Callable[[NDArray[np.uint64]], NDArray[np.float64]],
 ) -> None:
     """Sort runs of keys that tie in the bits of the mean by the exact mean, in place.
 
     Sorting is stable, so that node and sample decide among equal means.
     """
-    run = keys[tied] >> np.uint64(low_bits)
+    run = keys >> np.uint64(low_bits)
+    is_same = run[1:] == run[:-1]
+    tied = np.flatnonzero(np.append(is_same, False) | np.append(False, is_same))
+    if 63 - low_bits >= GRID_BITS and not np.any(keys[tied] & np.uint64(1)):
+        return  # means of single nodes are whole numbers, so all their bits are in the keys
+    run, mean = run[tied], means_of(keys[tied])
     if np.any((run[1:] == run[:-1]) & (mean[1:] > mean[:-1])):
         keys[tied] = keys[tied[np.lexsort((-mean, run))]]
