@@ -309,9 +309,10 @@ def gather_cells(
         for x in (1.0, own, others, prior, truth)
     )
     used = np.flatnonzero(total > 0.0)
-    total, own, others, prior, positive = (x[used] for x in (total, *sums))
+    mass = np.asarray(total[used], dtype=np.float64)
+    own, others, prior, positive = (np.asarray(x[used], dtype=np.float64) for x in sums)
     ptr = np.searchsorted(used, side * side * np.arange(n_labels + 1))
-    return Cells(ptr, own / total, others / total, prior / total, positive, total)
+    return Cells(ptr, own / mass, others / mass, prior / mass, positive, mass)
 
 
 def fit_weights(
@@ -368,9 +369,7 @@ def fit_weights(
         columns, group = columns[:, used], (np.cumsum(stays) - 1)[group[used]]
 
 
-def _log_likelihood(
-    columns: Floats2D, group: Int64s, w: Floats2D
-) -> tuple[Any, Any, Any]:
+def _log_likelihood(columns: Floats2D, group: Int64s, w: Floats2D) -> tuple[Any, Any, Any]:
     """Return the log-likelihood of each group, its gradient and its information by `w`."""
     own, others, prior, positive, total = columns
     w0, w1, w2 = w.T[:, group]
