@@ -13,8 +13,9 @@ Scores are used as they come. ``plain`` calls at 0.5. ``pooled`` takes one thres
 the lowest with 90 % correct calls among the samples that choose. ``per label`` takes one such
 threshold per label. ``mapie`` is MAPIE's multi-label controller of precision (learn then test,
 confidence 0.9; its precision is the mean of the samples' precisions), if MAPIE is installed;
-samples without any label are left out of its calibration, because it refuses them. ``calibrated
-mapie`` gives it chances instead of scores: one isotonic regression per label, fitted on half. ``hierlpr`` fits
+samples without any label are left out of its calibration, because it refuses them.
+``calibrated mapie`` gives it chances instead of scores: one isotonic regression per label, fitted
+on half of the samples. ``hierlpr`` fits
 on half of the samples and certifies its cutoff on the other half, with default options. Without
 MAPIE its rows stay as they are in ``runs.csv``: they do not depend on hierlpr.
 """
