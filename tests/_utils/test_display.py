@@ -36,10 +36,13 @@ def test_hostile_names_are_only_ever_text(hostile):
     model, scores = hostile
     h = model.hierarchy_
     found = discover(np.full(6, 0.01), h)
-    ranking = model.rank(scores)
-    assert "<script>" not in ranking._repr_html_()
-    check_harmless(ranking._repr_html_())
-    for one in (h, ranking, model.cutoff_, model.predict_sets(scores), found):
+    ranking, sets = model.rank(scores), model.predict_sets(scores)
+    cards = (ranking, model.cutoff_, sets, model.check(scores), model, model.explain(scores))
+    for one in cards:
+        assert "<script>" not in one._repr_html_()
+        check_harmless(one._repr_html_())
+    assert model._repr_mimebundle_()["text/html"] == model._repr_html_()
+    for one in (h, ranking, model.cutoff_, sets, found):
         check_harmless(repr(one))
     check_harmless(str(h))
 
@@ -91,7 +94,7 @@ def test_a_ranking_shows_its_first_rows_and_names():
         "   3  tom     animal  0.200  0.200",
         "   4  tom     dog     0.100  0.100",
     ]
-    assert "<td>rex</td>" in r._repr_html_()
+    assert '<td style="text-align:left">rex</td>' in r._repr_html_()
     many = rank(np.random.default_rng(0).random((100, 2)), h)
     assert repr(many).endswith("... 192 more")
     assert len(repr(many).splitlines()) == 11

@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from cases import choose_cutoff
 from hierlpr import Hierarchy, HierlprWarning, simulate
 from hierlpr.data.truth import Truth
-from hierlpr.exceptions import DataError, UnreachableWarning
+from hierlpr.exceptions import DataError, HierlprError, UnreachableWarning
 from hierlpr.lpr import fit_known
 from hierlpr.metrics import au_prc_score, hit_curve, precision_recall_curve
 from hierlpr.model import HierarchicalClassifier, HierLPR
@@ -561,3 +561,28 @@ def test_one_call_fits_and_calibrates_on_other_samples(parts, model):
         with pytest.raises((TypeError, DataError), match=match):
             model.fit_calibrate(data.scores, data.truth, **wrong)
     assert model.fit(data.scores, data.truth).held_out_ is None
+
+
+def test_of_clusters_one_sample_each_is_compared_with_the_fit(parts, model):
+    test = parts[2]
+    drift = model.check(np.repeat(test.scores, 3, axis=0), clusters=np.repeat(np.arange(500), 3))
+    assert str(drift).startswith("500 new samples, one of each cluster: ")
+    assert str(drift).split(":")[1:] == str(model.check(test.scores)).split(":")[1:]
+    assert drift.expected == pytest.approx(model.check(test.scores).expected)
+
+
+def test_few_samples_are_said(parts):
+    fit = parts[0]
+    with pytest.warns(HierlprWarning, match=r"3 labelled sample\(s\) are too few to learn from"):
+        HierLPR(fit.hierarchy).fit(fit.scores[:3], fit.truth[:3])
+
+
+def test_without_sets_assign_says_what_to_do(parts):
+    fit, cal, test = parts
+    model = HierLPR(fit.hierarchy).fit(fit.scores, fit.truth)
+    with pytest.raises(HierlprError, match="Hint: first call calibrate_sets"):
+        model.assign(test.scores)
+    with pytest.warns(UnreachableWarning):
+        model.calibrate(cal.scores[:20], cal.truth[:20], precision=0.99, confidence=0.99)
+    with pytest.warns(UnreachableWarning, match="No sample gets a name.*\nHint: calibrate_sets"):
+        assert model.assign(test.scores)["label"].isna().all()

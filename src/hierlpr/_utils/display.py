@@ -17,12 +17,10 @@ def escape_control(text: Any, *, most: int | None = None) -> str:
     >>> escape_control("a\nb \x1b[31mred"), escape_control("abcdefgh", most=5)
     ('a\\nb \\x1b[31mred', 'abcd…')
     """
-    given = str(text)
-    if not given.isprintable():
-        given = "".join(c if c.isprintable() else repr(c)[1:-1] for c in given)
-    if most is not None and len(given) > most:
-        given = f"{given[: most - 1]}…"
-    return given
+    line = str(text)
+    if not line.isprintable():
+        line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
+    return line if most is None or len(line) <= most else f"{line[: most - 1]}…"
 
 
 def text_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
@@ -33,11 +31,12 @@ def text_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     dog     0.500
     animal  0.750
     """
-    given = [list(row) for row in rows]
-    cells = [list(head), *([_cell(value) for value in row] for row in given)]
+    values = [list(row) for row in rows]
+    cells = [list(head), *([_cell(value) for value in row] for row in values)]
     width = [max(map(len, column)) for column in zip(*cells, strict=True)]
     right = [
-        bool(given) and all(not isinstance(row[k], str) for row in given) for k in range(len(head))
+        bool(values) and all(not isinstance(row[k], str) for row in values)
+        for k in range(len(head))
     ]
     lines = []
     for row in cells:
@@ -50,17 +49,30 @@ def text_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def html_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Return an HTML table with all cells escaped.
+    """Return an HTML table with all cells escaped; texts stand to the left, also in notebooks.
 
-    >>> html_table(["label"], [["<b>"]])
-    '<table><thead><tr><th>label</th></tr></thead><tbody><tr><td>&lt;b&gt;</td></tr></tbody></table>'
+    >>> html_table(["lpr"], [[0.5]])
+    '<table><thead><tr><th>lpr</th></tr></thead><tbody><tr><td>0.500</td></tr></tbody></table>'
     """
     top = "".join(f"<th>{escape(name)}</th>" for name in head)
-    body = "".join(
-        f"<tr>{''.join(f'<td>{escape(_cell(value, most=None))}</td>' for value in row)}</tr>"
-        for row in rows
-    )
+    body = "".join(f"<tr>{''.join(map(_html_cell, row))}</tr>" for row in rows)
     return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def html_card(
+    title: str, text: str, head: Sequence[str] = (), rows: Iterable[Sequence[Any]] = ()
+) -> str:
+    """Return what a notebook shows of an object: a title, its text, and a table if it has rows."""
+    listed = list(rows)
+    lines = escape(escape_control(title)), *map(escape, map(escape_control, text.splitlines()))
+    prose = f"<b>{lines[0]}</b>{''.join(f'<br>{line}' for line in lines[1:])}"
+    table = html_table(head, listed) if listed else ""
+    return f'<div style="text-align:left"><p>{prose}</p>{table}</div>'
+
+
+def _html_cell(value: Any) -> str:
+    style = ' style="text-align:left"' if isinstance(value, str) else ""
+    return f"<td{style}>{escape(_cell(value, most=None))}</td>"
 
 
 def terminal_progress(what: str, *, verbose: bool | None) -> Callable[[int, int], None] | None:
@@ -85,7 +97,7 @@ def _cell(value: Any, *, most: int | None = WIDEST) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:.3f}"
+        return f"{value:.3f}" if value == value else ""
     if isinstance(value, int):
         return f"{value:,}"
     return escape_control(value, most=most)

@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from typing import Any, Literal
 
 import numpy as np
 
 from hierlpr._utils.checks import check_level
-from hierlpr._utils.display import escape_control
+from hierlpr._utils.display import escape_control, html_card
 from hierlpr.cutoff.description import describe
 from hierlpr.cutoff.goal import Goal
 from hierlpr.data.frames import new_frame
 from hierlpr.exceptions import DataError
+
+SHOWN = 20  # targets and groups in a notebook
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,13 +163,16 @@ class Cutoff:
         Columns: target, group, certified, level, max_calls, calls, correct, precision, recall (on
         the calibration samples).
         """
+        return new_frame(self._columns(), backend)
+
+    def _columns(self) -> dict[str, Any]:
         named = [
             item
             for cutoff in self.targets or (self,)
             for item in (cutoff.groups or {"all": cutoff}).items()
         ]
         parts = [part for _, part in named]
-        columns = {
+        return {
             "target": np.array([p.goal.target for p in parts], dtype=float),  # None becomes NaN
             "group": np.array([name for name, _ in named], dtype=object),
             "certified": np.array([p.is_certified for p in parts]),
@@ -177,7 +183,6 @@ class Cutoff:
             "precision": np.array([p.precision for p in parts], dtype=float),
             "recall": np.array([p.recall for p in parts], dtype=float),
         }
-        return new_frame(columns, backend)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields as JSON values, in one dict; an infinite level becomes None."""
@@ -204,6 +209,11 @@ class Cutoff:
 
     def __repr__(self) -> str:
         return f"<Cutoff: {escape_control(self)}>"
+
+    def _repr_html_(self) -> str:
+        columns = self._columns()
+        rows = zip(*(x.tolist() for x in columns.values()), strict=True)
+        return html_card("Cutoff", str(self), list(columns), islice(rows, SHOWN))
 
 
 DEFAULT_CUTOFF = Cutoff(0.5, Goal("default"))

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.special import bdtr
 
 from hierlpr._utils.checks import check_level
-from hierlpr._utils.display import text_table
+from hierlpr._utils.display import html_card, text_table
 from hierlpr.cutoff.instances import holds_at, one_per_cluster
 from hierlpr.cutoff.set_values import LikelyPaths, SetValues, path_values
 from hierlpr.data.duplicates import mix
@@ -29,6 +29,7 @@ from hierlpr.data.truth import Truth
 from hierlpr.hierarchy import Hierarchy
 
 SET_WORDS = ("no", "possible", "sure")  # by how many of the two sets a label is in
+_SHOWN_COLUMNS = ("sample", "sure", "possible")
 SHOWN = 8  # printed samples
 MOST_NAMED = 5  # printed labels per set
 
@@ -121,15 +122,22 @@ class CallSets:
         )
 
     def __repr__(self) -> str:
+        table = [text_table(_SHOWN_COLUMNS, self._rows())] if len(self) else []
+        more = [f"... {len(self) - SHOWN:,} more"] if len(self) > SHOWN else []
+        return "\n".join([f"<CallSets: {self}>", *table, *more])
+
+    def _repr_html_(self) -> str:
+        return html_card("Sure and possible labels", str(self), _SHOWN_COLUMNS, self._rows())
+
+    def _rows(self) -> list[tuple[Any, ...]]:
+        """Return the first samples with their sure labels and their other possible ones."""
+
         def joined(names: tuple[str, ...]) -> str:
             return ", ".join(names[:MOST_NAMED]) + ", ..." * (len(names) > MOST_NAMED)
 
         first = replace(self, sure=self.sure[:SHOWN], possible=self.possible[:SHOWN])
         names = range(len(self)) if self.samples is None else self.samples
-        rows = [(n, *map(joined, kinds)) for n, kinds in zip(names, first.lists(), strict=False)]
-        table = [text_table(("sample", "sure", "possible"), rows)] if rows else []
-        more = [f"... {len(self) - SHOWN:,} more"] if len(self) > SHOWN else []
-        return "\n".join([f"<CallSets: {self}>", *table, *more])
+        return [(n, *map(joined, kinds)) for n, kinds in zip(names, first.lists(), strict=False)]
 
     def codes(self) -> NDArray[np.int8]:
         """Return 2 for sure, 1 for possible and 0 for all other (sample, label) pairs."""

@@ -10,6 +10,7 @@ import scipy
 from numpy.typing import NDArray
 
 from hierlpr._utils.checks import quote_names
+from hierlpr._utils.display import html_card
 from hierlpr.data.frames import new_frame
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
@@ -18,6 +19,7 @@ from hierlpr.lpr.label_shift import CHANCE_TILT, Posterior, shifted_prevalence
 from hierlpr.lpr.training import Float
 
 LEAST_SAMPLES = 30
+SHOWN = 10  # labels in a notebook
 # A label looks different if no prevalence explains its scores: at a family-wise error rate of
 # CHANCE_DIFFERENT (every batch may be checked), and with at least this total variation distance.
 CHANCE_DIFFERENT = 0.001
@@ -56,6 +58,8 @@ class Drift:
     impossible_share : float
         Share of labels with parents that would have to be more frequent than an ancestor, beyond
         noise.
+    one_per_cluster : bool
+        Whether each sample was drawn from another cluster.
     """
 
     labels: tuple[str, ...]
@@ -68,6 +72,7 @@ class Drift:
     is_different: NDArray[np.bool_]
     visible_factor: float
     impossible_share: float
+    one_per_cluster: bool = False
 
     @property
     def is_clean(self) -> bool:
@@ -97,7 +102,8 @@ class Drift:
     def __str__(self) -> str:
         """Summarize the comparison as text."""
         names = [self.labels[k] for k in np.argsort(-self.residual) if self.is_different[k]]
-        summary = f"{self.n_samples:,} new samples: {self._moved()}."
+        what = "new samples, one of each cluster" if self.one_per_cluster else "new samples"
+        summary = f"{self.n_samples:,} {what}: {self._moved()}."
         if self.is_nonsense:
             return (
                 f"{summary} No change of prevalences explains this: {self.impossible_share:.0%} of "
@@ -116,6 +122,16 @@ class Drift:
             f"{summary} The scores of {len(names):,} label(s) look different, whatever the "
             f"prevalence: {quote_names(names)}. {advice}"
         )
+
+    def _repr_html_(self) -> str:
+        odds = np.abs(scipy.special.logit(self.expected) - scipy.special.logit(self.prevalence))
+        first = np.lexsort((-odds, ~self.is_different))[:SHOWN]
+        columns = (self.prevalence, self.expected, self.p_value, self.is_different)
+        rows = zip(
+            [self.labels[k] for k in first], *(x[first].tolist() for x in columns), strict=True
+        )
+        head = ("label", "prevalence", "expected now", "p-value", "different")
+        return html_card("Comparison with the fit", str(self), head, rows)
 
     def _moved(self) -> str:
         """Describe which prevalences changed; equal to three digits counts as unchanged."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._utils.checks import quote_names
-from hierlpr._utils.display import escape_control, html_table
+from hierlpr._utils.display import escape_control, html_card
 from hierlpr.cutoff.decisions import decide, fill, label_levels, parts_of, reason_codes
 from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.data.frames import new_frame
@@ -106,9 +105,9 @@ class Explanation:
             (self.hierarchy.caption(x.label), x.lpr, x.block_score, x.called, x.reason)
             for x in shown
         ]
-        table = html_table(["label", "LPR", "block score", "called", "why"], cells)
-        head = f"<p><b>{escape(headline)}</b><br>{escape(str(self.cutoff))}</p>"
-        return head + table + (f"<p>{escape(rest)}</p>" if rest else "")
+        text = "\n".join([str(self.cutoff), *([rest] if rest else [])])
+        head = ("label", "LPR", "block score", "called", "why")
+        return html_card(headline, text, head, cells)
 
 
 def explain_sample(model: HierLPR, table: Table, sample: int | str) -> Explanation:

@@ -224,7 +224,10 @@ class FittedModel:
         """Warn if no label can be trusted, so that every sample stays without a name."""
         rule, cutoff = self.sets_, self.cutoff_
         if rule is None and not cutoff.reachable:
-            warn(f"No sample gets a name: {cutoff.reason}", UnreachableWarning)
+            hint = (
+                "calibrate_sets(X, y, error=0.1, one_path=True) learns which names can be trusted."
+            )
+            warn(f"No sample gets a name: {cutoff.reason}\nHint: {hint}", UnreachableWarning)
         elif rule is not None and rule.sure_level is None:
             least = sets.least_samples(rule.error, rule.confidence)
             had = f"calibrate_sets had {rule.n_samples:,} samples"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from hierlpr._utils.checks import check_sample_weight
+from hierlpr._utils.display import html_card
 from hierlpr.audit import Audit, start_audit
 from hierlpr.cutoff.decisions import LabelCall, call_lists, decide
 from hierlpr.cutoff.sets import CallSets
@@ -41,6 +43,23 @@ class Predictor:
         model, table = self._scored(X)
         model.warn_of_difference(table)
         return model, table
+
+    def _repr_html_(self) -> str:
+        model: Any = getattr(self, "model_", self)
+        if not hasattr(model, "cutoff_"):
+            return str(super()._repr_html_())  # type: ignore[misc]
+        joint, n = model.joint_, model.keys_["fit"].n_samples if "fit" in model.keys_ else 0
+        rows = [
+            ("labels", repr(model.hierarchy_)),
+            ("fitted on", f"{n:,} samples with {model.kind_} scores"),
+            ("joint", "LPRs of single scores" if joint is None else joint.describe()),
+            ("cutoff", str(model.cutoff_)),
+            ("sets", "none" if model.sets_ is None else str(model.sets_)),
+        ]
+        return html_card(repr(self), "", ("part", "what it is"), rows)
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
     def predict_proba(self, X: Any) -> Any:
         """Return the block scores: comparable across labels, and no child above a parent.
@@ -136,10 +155,18 @@ class Predictor:
         cells = truth.evaluated(model.hierarchy_, weight).cells
         return float(au_prc_score(cells, dense(model.block_scores(table)), sample_weight=weight))
 
-    def check(self, X: Any) -> Drift:
-        """Compare new scores with those of the fit, per label and as text."""
+    def check(self, X: Any, *, clusters: Any = None) -> Drift:
+        """Compare new scores with those of the fit, per label and as text.
+
+        Of each of the `clusters`, one sample drawn at random is compared.
+        """
         model, table = self._scored(X)
-        return model.compare_with_fit(table)
+        number = cluster_numbers(clusters, table)
+        if number is not None:
+            drawn = np.random.default_rng(0).permutation(number.size)
+            table = table.rows(np.sort(drawn[np.unique(number[drawn], return_index=True)[1]]))
+        drift = model.compare_with_fit(table)
+        return drift if number is None else replace(drift, one_per_cluster=True)
 
     def audit(
         self,

@@ -24,6 +24,7 @@ Float = NDArray[np.float64]
 # Weights of depths are learned from this many instances, but at least this many samples.
 PATH_INSTANCES = 2**19
 PATH_SAMPLES = 500
+FEW_SAMPLES = 10
 
 
 def fit_curves(
@@ -37,8 +38,14 @@ def fit_curves(
 
 
 def warn_of_mistakes(lpr: LPRModel) -> None:
-    """Warn without positives, or if most AUCs are more than 3 standard errors below 0.5."""
+    """Warn of few samples, no positives, or most AUCs more than 3 standard errors below 0.5."""
     n1, n0 = lpr.report.positives, lpr.report.negatives
+    n_samples = int((n1 + n0).max(initial=0))
+    if n_samples < FEW_SAMPLES:
+        warn(
+            f"{n_samples} labelled sample(s) are too few to learn from: most labels get their "
+            "prevalence. A few hundred are a good start."
+        )
     if not n1.any():
         warn("No sample has a label, so nothing can be learned; is the truth complete?")
     z = (lpr.report.auc - 0.5) * np.sqrt(12.0 * n1 * n0 / (n1 + n0 + 1.0))
