@@ -13,6 +13,7 @@ import math
 import os
 import tomllib
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -52,54 +53,65 @@ def summary(results: list[tuple[float, float]], config: dict, target: float) -> 
     }
 
 
-def measured(calls: np.ndarray, truth: np.ndarray, weight: np.ndarray | float = 1.0) -> tuple:
-    """Return precision and recall of calls, with weights of the samples."""
-    weight = np.broadcast_to(np.asarray(weight), len(calls))[:, None]
-    hits, n_calls = (weight * (calls & truth)).sum(), (weight * calls).sum()
-    return (hits / n_calls if n_calls else math.nan), hits / (weight * truth).sum()
+def measured(calls: np.ndarray, truth: np.ndarray) -> tuple:
+    """Return precision and recall of calls."""
+    hits, n_calls = (calls & truth).sum(), calls.sum()
+    return (hits / n_calls if n_calls else math.nan), hits / truth.sum()
+
+
+def one_row(rng: np.random.Generator, patient: np.ndarray) -> np.ndarray:
+    """Return one random row of each patient."""
+    shuffled = rng.permutation(patient.size)
+    return shuffled[np.unique(patient[shuffled], return_index=True)[1]]
 
 
 # -- a classifier on features ---------------------------------------------------------------------
 
 
-def visits(rng: np.random.Generator, n_patients: int, rows: int, noise: float) -> tuple:
+def visits(rng: np.random.Generator, n_patients: int, rows: int, cell: dict) -> tuple:
     """Draw features, truth and patients: all visits of a patient share truth and features."""
     direction = np.random.default_rng(7).normal(size=(10, 6)) / math.sqrt(10)
     x = rng.normal(size=(n_patients, 10))
-    truth = close(x @ direction + 0.5 * rng.normal(size=(n_patients, 6)) > 0.2)
+    truth = close(x @ direction + cell["unexplained"] * rng.normal(size=(n_patients, 6)) > 0.2)
     patient = np.repeat(np.arange(n_patients), rows)
-    return x[patient] + noise * rng.normal(size=(patient.size, 10)), truth[patient], patient
+    return x[patient] + cell["noise"] * rng.normal(size=(patient.size, 10)), truth[patient], patient
 
 
 def estimator(name: str, seed: int) -> object:
     """Return the classifier of a cell."""
     if name == "logistic":
         return LogisticRegression()
-    return ExtraTreesClassifier(100, random_state=seed) if name == "extra-trees" else "auto"
+    return ExtraTreesClassifier(30, random_state=seed) if name == "extra-trees" else "auto"
 
 
-def study_features(config: dict, runs: int | None) -> list[dict]:
-    """Return one row per classifier, number of visits and way to treat them."""
-    part, table = config["features"], []
-    for name, n_runs in part["runs"].items():
-        for rows in part["rows"]:
-            results: dict[str, list] = {"clusters": [], "rows": []}
-            for run in range(runs or n_runs):
+def study_features(config: dict, runs: int | None) -> Iterator[list[dict]]:
+    """Yield one row per way to treat the visits, for every classifier and number of visits."""
+    part = config["features"]
+    for cell in part["cells"]:
+        for rows in cell["rows"]:
+            results: dict[str, list] = {"clusters": [], "one row": [], "rows": []}
+            for run in range(runs or cell["runs"]):
                 rng = np.random.default_rng([config["seed"], rows, run])
-                x, truth, patient = visits(rng, part["patients"], rows, part["noise"])
-                new, new_truth, _ = visits(rng, part["new_patients"], 1, part["noise"])
-                for way, ids in (("clusters", patient), ("rows", None)):
+                x, truth, patient = visits(rng, cell["patients"], rows, cell)
+                new, new_truth, _ = visits(rng, part["new_patients"], 1, cell)
+                chosen = one_row(rng, patient)
+                ways = {"clusters": (x, truth, patient)}
+                if run < part["runs_of_others"]:
+                    ways["one row"] = x[chosen], truth[chosen], None
+                    ways["rows"] = x, truth, None
+                for way, (features, labels, ids) in ways.items():
                     model = HierarchicalClassifier(
-                        estimator(name, run), TREES, precision=part["precision"],
+                        estimator(cell["classifier"], run), TREES, precision=part["precision"],
                         confidence=config["confidence"], random_state=run,
                     )  # fmt: skip
-                    model.fit(x, truth, clusters=ids)
+                    model.fit(features, labels, clusters=ids)
                     results[way].append(measured(model.predict(new), new_truth))
-            for way, pairs in results.items():
-                row = {"classifier": name, "rows": rows, "way": way}
-                table.append(row | summary(pairs, config, part["precision"]))
-                print(table[-1], flush=True)
-    return table
+            names = ("classifier", "patients", "noise", "unexplained")
+            row = {name: cell[name] for name in names} | {"rows": rows}
+            yield [
+                row | {"way": way} | summary(pairs, config, part["precision"])
+                for way, pairs in results.items()
+            ]
 
 
 # -- scores with shared errors --------------------------------------------------------------------
@@ -114,19 +126,15 @@ def scored(rng: np.random.Generator, n_patients: int, rows: int, shared: float) 
     return expit(2.2 * truth + noise - 1.1), truth, patient
 
 
-def one_row(rng: np.random.Generator, patient: np.ndarray) -> np.ndarray:
-    """Return one random row of each patient."""
-    shuffled = rng.permutation(patient.size)
-    return shuffled[np.unique(patient[shuffled], return_index=True)[1]]
+def study_scores(config: dict, runs: int | None) -> Iterator[list[dict]]:
+    """Yield one row per promise and way to treat samples, for every number of patients and samples.
 
-
-def study_scores(config: dict, runs: int | None) -> list[dict]:
-    """Return one row per promise, number of patients, samples of each, and way to treat them."""
-    part, table = config["scores"], []
+    The promise is about a random sample of a new patient, so new patients have one each.
+    """
+    part = config["scores"]
     for rows in part["rows"]:
         rng = np.random.default_rng([config["seed"], 1, rows])
-        new, new_truth, new_patient = scored(rng, part["new_patients"], rows, part["shared"])
-        weight = 1.0 / np.bincount(new_patient)[new_patient]
+        new, new_truth, _ = scored(rng, part["new_patients"], 1, part["shared"])
         for n_patients in part["patients"]:
             results: dict[tuple[str, str], list] = {}
             for run in range(runs or part["runs"]):
@@ -140,34 +148,33 @@ def study_scores(config: dict, runs: int | None) -> list[dict]:
                     "one row": (x[chosen], truth[chosen], None),
                     "rows": (x, truth, None),
                 }
-                for way, (scores, known, ids) in ways.items():
+                for way, (scores, labels, ids) in ways.items():
                     model.calibrate(
-                        scores, known, precision=part["precision"],
+                        scores, labels, precision=part["precision"],
                         confidence=config["confidence"], clusters=ids,
                     )  # fmt: skip
-                    pair = measured(model.predict(new), new_truth, weight)
+                    pair = measured(model.predict(new), new_truth)
                     results.setdefault(("precision", way), []).append(pair)
                     model.calibrate_sets(
-                        scores, known, error=part["error"],
+                        scores, labels, error=part["error"],
                         confidence=config["confidence"], clusters=ids,
                     )  # fmt: skip
                     sure = model.predict_sets(new).sure
-                    correct = ~(sure & ~new_truth).any(axis=1)
-                    share = float((weight * correct).sum() / weight.sum())
-                    found = measured(sure, new_truth, weight)[1]
-                    results.setdefault(("sets", way), []).append((share, found))
-            for (promise, way), pairs in results.items():
-                row = {"promise": promise, "patients": n_patients, "rows": rows, "way": way}
-                table.append(row | summary(pairs, config, 0.9))
-                print(table[-1], flush=True)
-    return table
+                    share = float(1.0 - (sure & ~new_truth).any(axis=1).mean())
+                    pair = share, measured(sure, new_truth)[1]
+                    results.setdefault(("sets", way), []).append(pair)
+            yield [
+                {"promise": promise, "patients": n_patients, "rows": rows, "way": way}
+                | summary(pairs, config, 0.9)
+                for (promise, way), pairs in results.items()
+            ]
 
 
 # -- the best of several models -------------------------------------------------------------------
 
 
-def study_models(config: dict, runs: int | None) -> list[dict]:
-    """Return how often the best of several models misses its target, by the way it is chosen."""
+def study_models(config: dict, runs: int | None) -> Iterator[list[dict]]:
+    """Yield how often the best of several models misses its target, by the way it is chosen."""
     part, results = config["models"], {"certify": [], "each alone, best kept": []}
     for run in range(runs or part["runs"]):
         rng = np.random.default_rng([config["seed"], 3, run])
@@ -181,9 +188,7 @@ def study_models(config: dict, runs: int | None) -> list[dict]:
         results["each alone, best kept"].append(measured(best.predict(new), new_truth))
         best = certify(models, x, truth, **goal)
         results["certify"].append(measured(best.predict(new), new_truth))
-    table = [{"way": k} | summary(v, config, part["precision"]) for k, v in results.items()]
-    print(table, flush=True)
-    return table
+    yield [{"way": k} | summary(v, config, part["precision"]) for k, v in results.items()]
 
 
 STUDIES = {"features": study_features, "scores": study_scores, "models": study_models}
@@ -199,11 +204,14 @@ def main() -> None:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     warnings.simplefilter("ignore", HierlprWarning)
     for name in options.studies or STUDIES:
-        table = STUDIES[name](read_config(), options.runs)
         with open(options.out / f"{name}.csv", "w", newline="") as file:
-            writer = csv.DictWriter(file, table[0], lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(table)
+            writer = None
+            for rows in STUDIES[name](read_config(), options.runs):
+                if writer is None:
+                    writer = csv.DictWriter(file, rows[0], lineterminator="\n")
+                    writer.writeheader()
+                writer.writerows(rows)
+                file.flush()
 
 
 if __name__ == "__main__":
