@@ -12,7 +12,7 @@ import warnings
 from collections import Counter
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,9 @@ from scipy import sparse
 
 from hierlpr._utils import AnyPath
 from hierlpr._utils.files import check_page_name, refuse_overlap
+from hierlpr.cutoff.description import percent
 from hierlpr.cutoff.sets import least_samples
+from hierlpr.cutoff.split import calibration_share as default_share
 from hierlpr.cutoff.split import split_samples
 from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError, FileError, Note, UnreachableWarning
@@ -89,6 +91,7 @@ def learn_names(
     truth_column: str | None = None,
     sample_column: str | None = None,
     report: AnyPath | None = None,
+    calibration_share: float | None = None,
     seed: int = 0,
     **reading: Any,
 ) -> LearnOutcome:
@@ -117,8 +120,10 @@ def learn_names(
         The column of the truth with the samples; by default that in which most are found.
     report : path, optional
         Where to write a page about half of the held-out samples; the other half calibrates.
+    calibration_share : float, optional
+        As in :meth:`hierlpr.HierLPR.fit_calibrate`; by default a third with `error`.
     seed : int
-        Draws the third of the samples that is kept for calibration.
+        Draws the samples that are kept for calibration.
     **reading
         Options of `read_predictions`.
     """
@@ -144,7 +149,10 @@ def learn_names(
     scores = found.scores[rows]
     if np.array_equal(scores.indptr, held.indptr) and np.array_equal(scores.indices, held.indices):
         notes = (*notes, "every predicted name is true: is the truth a copy of the predictions?")
-    fitted, kept = split_samples(rows.size, 1 / 3, seed, name=found.path)
+    if calibration_share is None:
+        promise: Literal["calls", "sets"] = "sets" if precision is None else "calls"
+        calibration_share = default_share(rows.size, promise=promise)
+    fitted, kept = split_samples(rows.size, calibration_share, seed, name=found.path)
     rng = np.random.default_rng(seed)
     half = rng.permutation(fitted)[: fitted.size // 2]
     small, columns = _fit(found, scores[half], held[half])
@@ -170,7 +178,7 @@ def learn_names(
         model.save(out)
     h, usual = model.hierarchy_, names.usual_threshold(model)
     theirs = names.NamedSamples(names.name_by_threshold(scores[kept], h, usual), h, held[kept])
-    more = _too_few(kept.size, goal)
+    more = _too_few(kept.size, goal, calibration_share)
     is_shown = not more
     if not more:
         more = _more_samples(rows.size, ours, fewer, goal)
@@ -260,7 +268,7 @@ def _least_calibrating(goal: dict[str, Any]) -> int:
     return least_samples(float(share), goal["confidence"])
 
 
-def _too_few(n_held_out: int, goal: dict[str, Any]) -> str:
+def _too_few(n_held_out: int, goal: dict[str, Any], share: float) -> str:
     """Say how many labelled samples are needed, if the held-out ones cannot show anything."""
     least = _least_calibrating(goal)
     shown = max(LEAST_SHOWN, math.ceil(least * N_PARTS / (N_PARTS - 1)))
@@ -268,9 +276,13 @@ def _too_few(n_held_out: int, goal: dict[str, Any]) -> str:
         return ""
     what = "to show how samples will be named"
     if n_held_out < least:
-        what = f"for this {'error' if 'error' in goal else 'precision'}, {3 * shown:,} {what}"
-        return f"About {3 * least:,} labelled samples are needed {what}."
-    return f"About {3 * shown:,} labelled samples are needed {what}, a third of them held out."
+        aim = "error" if "error" in goal else "precision"
+        what = f"for this {aim}, {round(shown / share):,} {what}"
+        return f"About {round(least / share):,} labelled samples are needed {what}."
+    return (
+        f"About {round(shown / share):,} labelled samples are needed {what}, {percent(share)} of "
+        "them held out."
+    )
 
 
 def _more_samples(

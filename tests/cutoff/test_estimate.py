@@ -18,7 +18,7 @@ truths = hnp.arrays(bool, (12, 4))
 
 @given(tied_scores, truths)
 def test_the_profile_holds_the_moments_at_every_level_and_limit(score, truth):
-    profile = LevelProfile.of(list_instances(score, truth))
+    profile = LevelProfile.of(list_instances(score, truth), chance_samples=0.0)
     assert np.all(np.diff(profile.level) < 0)
     assert profile.limit.tolist() == list(range(1, max(2, 1 + (score > 0).sum(1).max())))
     for i, limit in enumerate(profile.limit.tolist()):
@@ -32,6 +32,12 @@ def test_the_profile_holds_the_moments_at_every_level_and_limit(score, truth):
     for k, level in enumerate(profile.level.tolist()):
         most = (score >= level).sum(1).max()
         assert most <= profile.most_calls(level) <= max(most + 1, 1.5 * most), k
+
+
+def test_chances_of_the_model_count_like_some_samples():
+    score, truth = np.full((20, 1), 0.8), np.ones((20, 1), dtype=bool)
+    profile = LevelProfile.of(list_instances(score, truth), chance_samples=60.0)
+    assert profile.hits[0, -1] == pytest.approx((60 * 0.8 + 20 * 1.0) / 80)
 
 
 def test_a_profile_in_parts_is_that_of_the_whole(monkeypatch):

@@ -55,6 +55,7 @@ from hierlpr.io.predictions import FORMATS
 )
 @click.option("--levels", metavar="NAMES", help=".h5ad: columns of obs with names, coarsest first.")
 @click.option("--obsm", metavar="KEY", help=".h5ad: a matrix of scores in obsm.")
+@opt.calibration_share
 @opt.seed
 @opt.json_out
 @opt.quiet
@@ -78,9 +79,8 @@ def assign(
     shell = Shell(quiet=quiet)
     if (truth is None) == (model is None):
         raise click.UsageError("give --truth to learn, or --model to name new samples.")
-    learning = opt.take(
-        options, ("error", "precision", "confidence", "truth_column", "sample_column", "seed")
-    )
+    names = ("error", "precision", "confidence", "truth_column", "sample_column")
+    learning = opt.take(options, (*names, "calibration_share", "seed"))
     more: dict[str, Any] = opt.take(options, ("obsm", "confidences", "report"))
     more["levels"] = [x.strip() for x in (options["levels"] or "").split(",") if x.strip()]
     if hierarchy is not None:

@@ -62,6 +62,7 @@ from hierlpr.workflows import FitOutcome
 )
 @opt.path("--calibration-scores", "S", "Scores of other samples for the cutoff.", required=False)
 @opt.path("--calibration-truth", "T", "Truth of those samples.", required=False)
+@opt.calibration_share
 @opt.missing_truth
 @opt.choice(
     "--missing-scores",
@@ -103,6 +104,13 @@ def fit(
         raise click.UsageError("give both --calibration-scores and --calibration-truth, or none.")
     if calibration_scores is not None and goal is None and sets is None:
         raise click.UsageError("calibration files need --fdr, --precision, --max-f or --error.")
+    if options["calibration_share"] is not None:
+        check_level(options["calibration_share"], name="--calibration-share")
+        if calibration_scores is not None or (goal is None and sets is None):
+            raise click.UsageError(
+                "--calibration-share needs --fdr, --precision, --max-f or --error, and no "
+                "calibration files."
+            )
     is_bounded = options["weights"] is not None and goal is not None and "confidence" in goal
     if is_bounded != (max_weight is not None):
         raise click.UsageError(

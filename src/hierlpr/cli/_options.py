@@ -101,6 +101,12 @@ clusters = click.option(
     "a table (sample, cluster). Each cluster counts as one observation.",
 )
 seed = count("--seed", "Seed of the random numbers.", 0, least=0)
+calibration_share = number(
+    "--calibration-share",
+    "S",
+    "Share of the samples to keep for calibration; default: by their number and the promise, from "
+    "a third to two thirds.",
+)
 quiet = click.option("-q", "--quiet", is_flag=True, help="Only print warnings and errors.")
 lenient = flag("--lenient", "Skip and count rows with problems and unknown labels.")
 other_names_in = click.option(

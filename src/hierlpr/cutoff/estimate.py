@@ -23,6 +23,9 @@ STANDARD_ERRORS = 2.0
 N_LEVELS = 200
 # Levels with fewer calls than this among the samples of the profile are not tested.
 FEWEST_CALLS = 10
+# The chances that the model gives count like the truth of this many samples of a profile: they plan
+# tests better than the truth of few samples, and worse than that of many.
+CHANCE_SAMPLES = 300.0
 MIDDLE_TARGET = 0.9  # at which the gains of clusters are compared with those of their samples
 _INSTANCES = 2**20  # processed at a time, in whole samples
 
@@ -36,9 +39,10 @@ class LevelProfile:
 
     `level` is decreasing, `limit` increasing. `moments` has the shape (5, limits, levels): mean
     calls and correct calls per sample, their mean squares and their mean product, with weights of
-    mean 1. No sample of the profile has more calls than the last limit at any level.
-    `implied_share` is that of :func:`hierlpr.data.truth.implied_share`, None if all truth
-    was known. `clustering` is the mean square gain of clusters as a share of that of samples.
+    mean 1. The mean of correct calls is a mixture of truth and block scores. No sample of the
+    profile has more calls than the last limit at any level. `implied_share` is that of
+    :func:`hierlpr.data.truth.implied_share`, None if all truth was known. `clustering` is the mean
+    square gain of clusters as a share of that of samples.
     """
 
     level: Float
@@ -49,12 +53,13 @@ class LevelProfile:
     clustering: float = 1.0
 
     @classmethod
-    def of(cls, instances: Instances) -> LevelProfile:
+    def of(cls, instances: Instances, *, chance_samples: float = CHANCE_SAMPLES) -> LevelProfile:
         """Compute the profile of instances, such as those of the samples of a fit.
 
         >>> from hierlpr.cutoff.instances import list_instances
         >>> truth = np.array([[1, 1]] * 19 + [[1, 0]])
-        >>> profile = LevelProfile.of(list_instances(np.array([[0.9, 0.8]] * 20), truth))
+        >>> instances = list_instances(np.array([[0.9, 0.8]] * 20), truth)
+        >>> profile = LevelProfile.of(instances, chance_samples=0.0)
         >>> profile.level.tolist(), profile.limit.tolist()
         ([0.9, 0.8], [1, 2])
         >>> profile.calls.tolist(), profile.hits.tolist()
@@ -68,10 +73,10 @@ class LevelProfile:
         instances = instances.take(instances.score > 0.0)
         level, limit = _spaced_levels(instances.score), _spaced_limits(instances)
         moments = np.zeros((5, limit.size, level.size))
-        size = instances.cluster_size()
+        size, trust = instances.cluster_size(), chance_samples / (chance_samples + n_units)
         for start, part in _parts(instances):
             rows = slice(start, start + part.n_samples)
-            moments += _moments(part, level, limit, None if size is None else size[rows])
+            moments += _moments(part, level, limit, trust, None if size is None else size[rows])
         return cls(level, limit, moments / n_units, n_units, clustering=_clustering(instances))
 
     @property
@@ -138,13 +143,16 @@ def _clustering(instances: Instances) -> float:
     return float(np.clip(squares[0] / squares[1], 0.01, 1.0)) if squares[1] > 0.0 else 1.0
 
 
-def _moments(part: Instances, level: Float, limit: NDArray[np.int64], size: Float | None) -> Float:
+def _moments(
+    part: Instances, level: Float, limit: NDArray[np.int64], trust: float, size: Float | None
+) -> Float:
     """Sum calls, hits, their squares and product over samples, at each limit and level.
 
     The calls of a sample at a level under a limit are a prefix of its sorted instances, so each sum
     over samples is a sum over instances of increments: ``2 p - 1`` for the square, at place p.
     Instances are binned by the first limit and level at which they are called, and the bins
     accumulated along both. Of a cluster of `size` samples, each stands for all in the squares.
+    Mean hits are a mixture of truth and, with the weight `trust`, block scores.
     """
     rows, needed = sort_by_sample(part)
     first = np.searchsorted(rows.sample, rows.sample)  # of the same sample
@@ -160,7 +168,7 @@ def _moments(part: Instances, level: Float, limit: NDArray[np.int64], size: Floa
     square = weight * weight * (1.0 if size is None else size[rows.sample])
     increments = (
         weight * is_known,
-        weight * is_hit,
+        weight * ((1.0 - trust) * is_hit + trust * is_known * rows.score),
         square * (is_known * (2.0 * place - 1.0)),
         square * (is_hit * (2.0 * hits - 1.0)),
         square * (place * hits - (place - is_known) * (hits - is_hit)),
@@ -325,7 +333,7 @@ def precision_caveats(
 
 def _largest_excess(instances: Instances, target: float) -> float:
     """Return the largest excess of precision over the target, in standard errors, at any level."""
-    profile = LevelProfile.of(instances)
+    profile = LevelProfile.of(instances, chance_samples=0.0)
     if instances.weight is not None:
         profile = profile.scaled(float(instances.weight.sum()) / instances.n_units).clustered()
     if profile.level.size == 0:

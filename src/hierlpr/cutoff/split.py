@@ -14,15 +14,26 @@ from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 
 Index = NDArray[np.intp]
-FEW_UNITS = 600  # samples, or clusters of them; below, a certificate needs half of them
+# With up to FEW samples (or clusters) a certificate needs half of them, from MANY on a third is
+# enough; one curve takes few samples to fit (`experiments/samples/shares.py`).
+FEW, MANY, SHARES = 300, 600, (1 / 2, 1 / 3)
+ONE_LABEL_SHARE = 2 / 3
 
 
 def calibration_share(
-    n_samples: int, n_clusters: int | None = None, promise: Literal["calls", "sets"] = "calls"
+    n_samples: int,
+    n_clusters: int | None = None,
+    promise: Literal["calls", "sets"] = "calls",
+    *,
+    n_labels: int = 2,
 ) -> float:
     """Return the share of the samples to keep for the cutoff, by what is promised."""
+    if promise == "sets":
+        return SHARES[-1]
+    if n_labels == 1:
+        return ONE_LABEL_SHARE
     n_units = n_samples if n_clusters is None else n_clusters
-    return 0.5 if promise == "calls" and n_units < FEW_UNITS else 1 / 3
+    return float(np.interp(n_units, (FEW, MANY), SHARES))
 
 
 def split_for_cutoff(
@@ -42,7 +53,8 @@ def split_for_cutoff(
     """
     n_clusters = None if cluster is None else np.unique(cluster).size
     if share is None:
-        share = calibration_share(table.n_samples, n_clusters, promise)
+        n_labels = hierarchy.n_labels
+        share = calibration_share(table.n_samples, n_clusters, promise, n_labels=n_labels)
     limit = sample_limit(table.n_samples, hierarchy, table.n_stored)
     unit = repeated_samples(table) if cluster is None else cluster
     return split_samples(table.n_samples, share, rng, unit=unit, limit=limit, name=name)
