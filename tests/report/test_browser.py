@@ -106,6 +106,44 @@ def test_why_a_label_was_called_or_not(opened, disease):
     assert opened.inner_text("#hierarchy-panel h3") == h.labels[label]
 
 
+def test_values_of_the_curves_and_another_cutoff(opened, disease):
+    opened.evaluate(
+        "document.getElementById('fig-pr').scrollIntoView({block: 'center', behavior: 'instant'})"
+    )
+    box = opened.locator("#fig-pr").bounding_box()
+    opened.mouse.move(box["x"] + 0.6 * box["width"], box["y"] + 0.5 * box["height"])
+    shown = opened.inner_text(".tip:visible").split("\n")
+    assert shown[0].startswith("recall ")
+    assert shown[1::2] == ["HierLPR", "LPR alone", "Max-propagation", "Raw scores"]
+    calls = disease.model.predict(disease.scores)
+    assert f"{calls.sum():,} calls" in opened.inner_text("#cutoff-slider output")
+    assert "Nothing is certified" in opened.inner_text("#cutoff-slider p")
+    opened.focus("#cutoff-at")
+    for _ in range(20):
+        opened.keyboard.press("ArrowRight")
+    words = opened.inner_text("#cutoff-slider output").split()
+    level, n_calls, precision = float(words[4][:-1]), int(words[5].replace(",", "")), words[7]
+    called = disease.model.predict_proba(disease.scores) >= level - 0.001
+    assert n_calls == pytest.approx(called.sum(), rel=0.01)
+    assert int(precision) == pytest.approx(100 * disease.truth[called].mean(), abs=2)
+    opened.click("#cutoff-slider >> text=Cutoff in use")
+    assert f"{calls.sum():,} calls" in opened.inner_text("#cutoff-slider output")
+
+
+def test_addresses_of_samples_and_labels(watch, report_file, disease):
+    page = watch(report_file)
+    page.evaluate("location.hash = '#sample=7'")
+    page.wait_for_function("document.getElementById('sample-pick').value === '7'")
+    page.click("#samples-tools >> text=Next")
+    assert page.evaluate("location.hash") == "#sample=8"
+    page.evaluate("location.hash = '#label=Lupus%20nephritis'")
+    page.wait_for_function("document.querySelector('#hierarchy-panel h3').textContent[0] === 'L'")
+    assert page.inner_text("#hierarchy-panel h3") == "Lupus nephritis"
+    page.evaluate("location.hash = '#label=%3Cimg%20src=x%3E'")
+    page.wait_for_selector("#missing:visible")
+    assert "does not show the label “<img src=x>”" in page.inner_text("#missing")
+
+
 def test_sorting_and_searching_the_table(opened):
     def column(k):
         return opened.eval_on_selector_all(
@@ -169,6 +207,8 @@ def test_colours_follow_the_system_until_chosen(watch, report_file, scheme):
 def test_a_phone_never_scrolls_sideways(watch, report_file):
     page = watch(report_file, viewport=PHONE, has_touch=True)
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    why = page.locator("#samples-calls td.wide").first.bounding_box()
+    assert 0 <= why["x"] <= why["x"] + why["width"] <= PHONE["width"]  # not beside the screen
     page.tap("#hierarchy-tree [data-label='0'] .disc")
     assert page.inner_text("#hierarchy-panel h3") == "Neoplasm"
 

@@ -47,6 +47,9 @@ def test_label_facts(disease, report):
         assert (facts["curve"][i][0], facts["curve"][i][-1]) == tuple(
             np.rint(100 * ends).astype(int)
         )
+    shared = 1000 * disease.model.lpr_.report.shared_weight
+    assert facts["shared"] == np.rint(shared).astype(int).tolist()
+    assert report.labels["notes"] == [""]  # the shared part has a column of its own
     assert report.labels["nFit"] == 400
     assert report.names is None
 
@@ -226,9 +229,12 @@ def test_the_page_states_the_promise_and_the_wrong_names(named, tmp_path):
     assert facts["calls"] == given.sum(axis=0).tolist()
     assert facts["hits"] == (given & (truth.toarray() > 0)).sum(axis=0).tolist()
     depth = [0 if k < 0 else TREE.levels[k] for k in label]
-    first = names.stopped[0]
-    assert first["sample"] == f"s<{int(np.argmin(depth))}>"
-    assert first["below_chance"] is None or 0 <= first["below_chance"] <= 1
+    stops = [depth[int(stop["sample"][2:-1])] for stop in names.stopped]
+    assert stops == sorted(depth)[: len(stops)]
+    order = [
+        (at, -(stop["below_chance"] or 0)) for at, stop in zip(stops, names.stopped, strict=True)
+    ]
+    assert order == sorted(order)  # at one depth first what almost has a deeper name
 
 
 def test_without_truth_nothing_is_said_about_correct_names(named, tmp_path):

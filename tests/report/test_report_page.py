@@ -19,7 +19,7 @@ from hierlpr.io import read_scores, write_scores, write_truth
 from hierlpr.metrics import au_prc_score
 from hierlpr.report import write_report
 from hierlpr.report.answer import from_to, percent
-from hierlpr.report.report_page import gather, render
+from hierlpr.report.report_page import _cutoff_data, gather, render
 
 
 @pytest.fixture(scope="module")
@@ -109,6 +109,17 @@ def test_several_targets_are_counted_one_by_one(disease):
         assert part.n_calls == calls.sum()
         assert part.precision == pytest.approx(metrics.precision_score(truth, calls))
         assert part.recall == pytest.approx(metrics.recall_score(truth, calls))
+    data = _cutoff_data(report)
+    assert [mark["name"] for mark in data["marks"]] == ["in use", "60 %", "80 %"]
+    for mark, part in zip(data["marks"][1:], report.answer.parts["target"], strict=True):
+        assert mark["numbers"] == [part.cutoff.level, part.n_calls, part.precision, part.recall]
+        assert mark["text"].startswith("Certified at this cutoff") == part.cutoff.is_certified
+    chance = model.predict_proba(scores)
+    for level, n_calls, precision, recall in data["cutoffs"][40::40]:
+        called = chance >= level - 1e-6
+        assert n_calls == pytest.approx(called.sum(), rel=0.02, abs=2)
+        assert precision == pytest.approx(metrics.precision_score(truth, called), abs=0.02)
+        assert recall == pytest.approx(metrics.recall_score(truth, called), abs=0.02)
     page = render(report)
     assert "Cutoffs per target" in page
     shown = [f"{p.name}: {percent(p.recall)}" for p in report.answer.parts["target"][::-1]]
@@ -127,13 +138,14 @@ def test_samples_of_the_fit_are_recognized(disease):
     assert not any("were also used" in text for text in fresh.warnings)
 
 
-def test_only_rare_labels_are_said_to_rely_on_others(disease):
+def test_labels_that_take_most_from_others_and_the_rare_ones_are_counted_together(disease):
     model, fit = copy.copy(disease.model), disease.model.lpr_.report
     weak = replace(fit, is_weak=np.ones(110, dtype=bool))
     model.lpr_ = replace(model.lpr_, report=weak)
     n_rare = np.count_nonzero(np.minimum(fit.positives, fit.negatives) < 10)
     said = " ".join(gather(model, disease.scores, disease.truth).answer.warnings)
-    assert f"{n_rare} of 110 labels have fewer than 10" in said
+    assert "110 of 110 labels take most of their curve" in said
+    assert f"{n_rare} of them have fewer than 10 positives" in said
 
 
 def test_samples_without_any_positive_label(disease):

@@ -297,11 +297,13 @@ def _warnings(c: Counts) -> tuple[str, ...]:
         found.append(_unknown_truth(c))
     fit = output.model.lpr_.report
     is_rare = np.minimum(fit.positives, fit.negatives) < FEW_POSITIVES
-    if n_weak := int(np.count_nonzero(fit.is_weak & is_rare)):
+    if n_rare := int(np.count_nonzero(fit.is_weak & is_rare)):
+        n_weak = int(np.count_nonzero(fit.is_weak))
         found.append(
-            f"{n_weak:,} of {output.hierarchy.n_labels:,} labels have fewer than {FEW_POSITIVES} "
-            "positives (or negatives) in the fit and rely mostly on the curve that similar labels "
-            "share, or on their prevalence; see the label table."
+            f"{n_weak:,} of {output.hierarchy.n_labels:,} labels take most of their curve from "
+            "the one that labels of their depth share, or from their prevalence; the table of "
+            f"labels says how much. {n_rare:,} of them have fewer than {FEW_POSITIVES} positives "
+            "or negatives in the fit."
         )
     if c.n_positives == 0 and output.has_truth:
         found.append("These samples have no true labels: precision and recall mean nothing.")

@@ -43,9 +43,9 @@ def label_entries(counts: Counts) -> dict[str, Any]:
     (``support``) and ``auc`` of the label's classifier there; the ``share`` of its parent's
     positives, or for a root of all samples, that have it; ``positives``, ``calls`` and ``hits`` on
     the samples of the report; its ``curve``, LPRs in percent at evenly spaced scores over the
-    ``range`` of the fit; and the number of a ``note`` on how the curve was fitted, among the
-    ``notes``. Shares are in thousandths, None where they are not defined. ``nFit`` is the number of
-    samples of the fit.
+    ``range`` of the fit, and the ``shared`` part of it; and the number of a ``note`` on how it was
+    fitted, among the ``notes``. Shares are in thousandths, None where they are not defined.
+    ``nFit`` is the number of samples of the fit.
     """
     model, h = counts.output.model, counts.output.hierarchy
     report = model.lpr_.report
@@ -55,7 +55,9 @@ def label_entries(counts: Counts) -> dict[str, Any]:
     share = np.full(h.n_labels, np.nan)
     np.divide(report.positives, whole, out=share, where=whole > 0)
     curves, ranges = _curves(model)
-    fallback = [str(text) for text in report.fallback]
+    # How much is shared has a column of its own; other notes are listed once.
+    is_shared = (report.shared_weight > 0.5) & (report.estimator != "none")
+    fallback = np.where(is_shared, "", report.fallback).tolist()
     number = {note: i for i, note in enumerate(dict.fromkeys(fallback))}
     columns = {
         "name": h.labels,
@@ -68,6 +70,7 @@ def label_entries(counts: Counts) -> dict[str, Any]:
         **{name: counts.by_label[name].tolist() for name in ("positives", "calls", "hits")},
         "curve": curves,
         "range": ranges,
+        "shared": _thousandths(report.shared_weight),
         "note": [number[text] for text in fallback],
     }
     return {"nFit": n_fit, "labels": columns, "notes": list(number)}
@@ -248,23 +251,24 @@ def names_of(output: ModelOutput, most_stopped: int) -> Names | None:
 def _stopped_highest(
     output: ModelOutput, ours: NamedSamples, chance: NDArray[np.float64], most: int
 ) -> tuple[dict[str, Any], ...]:
-    """Return the samples with the highest names, those without a name first."""
+    """Return the samples with the highest names; of equals first what almost has a deeper one."""
     h, ranks = output.hierarchy, output.model.rank_names()
     paths = likely_paths(output.block_score, h)
     depth = np.where(ours.label >= 0, h.levels[ours.label], 0)
     found = []
-    for row in np.argsort(depth, kind="stable")[:most].tolist():
-        at = int(ours.label[row])
-        path = slice(*np.searchsorted(paths.sample, [row, row + 1]))
-        below = [
-            (h.name(h.labels[k]), float(sure))
-            for k, sure in zip(paths.label[path], paths.chance[path], strict=True)
-            if h.levels[k] > depth[row]
-        ]
-        name, rank_name, sure = ("", "", 0.0)
-        if at >= 0:
-            name, rank_name, sure = h.name(h.labels[at]), ranks[at], float(chance[row])
-        stop = {"sample": output.samples[row], "name": name, "rank": rank_name, "chance": sure}
-        next_name, next_chance = below[0] if below else ("", None)
-        found.append({**stop, "below": next_name, "below_chance": next_chance})
+    # The next label of each path: the first that lies deeper than the name.
+    entry = np.flatnonzero(h.levels[paths.label] > depth[paths.sample])[::-1]
+    following = np.full(depth.size, -1, dtype=np.intp)
+    following[paths.sample[entry]] = entry
+    next_chance = np.where(following >= 0, np.append(paths.chance, 0.0)[following], 0.0)
+    for row in np.lexsort((-next_chance, depth))[:most].tolist():
+        at, below = int(ours.label[row]), int(following[row])
+        found.append({
+            "sample": output.samples[row],
+            "name": h.name(h.labels[at]) if at >= 0 else "",
+            "rank": ranks[at] if at >= 0 else "",
+            "chance": float(chance[row]) if at >= 0 else 0.0,
+            "below": h.name(h.labels[paths.label[below]]) if below >= 0 else "",
+            "below_chance": float(next_chance[row]) if below >= 0 else None,
+        })  # fmt: skip
     return tuple(found)

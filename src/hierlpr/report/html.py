@@ -30,7 +30,7 @@ from hierlpr.report.answer import UNKNOWN, from_to, percent
 COLORS = {name: f"#0000{i:02x}" for i, name in enumerate(PALETTE, start=1)}
 _NAMES = {color: name for name, color in COLORS.items()}
 # In the order in which they run: later scripts use earlier ones.
-SCRIPTS = ("dom", "csv", "tree", "browse", "table", "labels", "samples", "start")
+SCRIPTS = ("dom", "csv", "tree", "browse", "table", "labels", "samples", "curves", "start")
 _SVG = "http://www.w3.org/2000/svg"
 _XLINK = "http://www.w3.org/1999/xlink"
 _DROPPED = {"metadata", "style", "title", "desc"}
@@ -118,12 +118,17 @@ def _nobreak(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FigureText:
-    """A figure as SVG, with its title and caption."""
+    """A figure as SVG, with its title and caption.
+
+    `plot` says where the axes are in the drawing and what its curves are called, so that the script
+    of the page can read values from the drawn lines.
+    """
 
     key: str
     title: str
     svg: str
     caption: str
+    plot: dict[str, Any]
 
 
 def figure() -> tuple[Any, Any]:
@@ -150,8 +155,19 @@ def figure_text(made: Any, key: str, title: str, caption: str, description: str)
 
     out = BytesIO()
     canvas: Any = FigureCanvasSVG(made)
+    axes = made.axes[0]
+    lines = [x for x in axes.lines if len(x.get_xdata()) > 2 and x.get_label()[:1] != "_"]
+    for i, line in enumerate(lines):
+        line.set_gid(f"curve-{i}")
     with mpl.rc_context(_rc(**{"svg.hashsalt": key})):
         canvas.print_svg(out, metadata={"Date": None})
+    (left, bottom), (right, top) = axes.get_window_extent().get_points().tolist()
+    height = float(made.bbox.height)  # SVG counts from the top
+    plot = {
+        "box": [round(x, 2) for x in (left, height - top, right, height - bottom)],
+        "axes": [_axis_data(axes.xaxis, axes.get_xlim()), _axis_data(axes.yaxis, axes.get_ylim())],
+        "curves": {f"{key}-curve-{i}": line.get_label() for i, line in enumerate(lines)},
+    }
     root = ElementTree.fromstring(out.getvalue())
     _strip(root)
     for element in root.iter():
@@ -159,15 +175,26 @@ def figure_text(made: Any, key: str, title: str, caption: str, description: str)
         _rename(element, key)
     for name in ("width", "height", "version"):
         root.attrib.pop(name, None)
-    root.set("role", "img")
-    root.set("aria-labelledby", f"{key}-title {key}-desc")
-    for place, (tag, text) in enumerate([("title", title), ("desc", description)]):
-        element = ElementTree.Element(f"{{{_SVG}}}{tag}", {"id": f"{key}-{tag}"})
-        element.text = text
-        root.insert(place, element)
+    root.attrib |= {
+        "id": key,
+        "role": "img",
+        "aria-label": title,
+        "aria-describedby": f"{key}-desc",
+    }
+    element = ElementTree.Element(f"{{{_SVG}}}desc", {"id": f"{key}-desc"})
+    element.text = description
+    root.insert(0, element)
     ElementTree.register_namespace("", _SVG)
     ElementTree.register_namespace("xlink", _XLINK)
-    return FigureText(key, title, ElementTree.tostring(root, encoding="unicode"), caption)
+    return FigureText(key, title, ElementTree.tostring(root, encoding="unicode"), caption, plot)
+
+
+def _axis_data(axis: Any, limits: tuple[float, float]) -> list[Any]:
+    """Return limits and name of an axis, and whether it shows shares."""
+    from matplotlib.ticker import PercentFormatter
+
+    is_share = isinstance(axis.get_major_formatter(), PercentFormatter)
+    return [*map(float, limits), axis.get_label_text(), is_share]
 
 
 def _rc(**more: Any) -> Any:

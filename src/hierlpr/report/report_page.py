@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from hierlpr._utils.checks import check_count
 from hierlpr._utils.files import check_page_name
 from hierlpr.cutoff.decisions import REASONS, parts_of
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from hierlpr.model import HierarchicalClassifier
 
 MOST_STOPPED = 15  # listed samples that stop highest
+SLIDER_STEPS = 400
 SECTIONS = {
     "answer": "Answer",
     "curves": "Curves",
@@ -173,9 +176,12 @@ def gather(
 def render(report: Report) -> str:
     """Return the page as text."""
     figures = _figures(report)
+    data = _data(report) | {"figures": {x.key: x.plot for x in figures}}
+    if figures and report.names is None:
+        data |= _cutoff_data(report)
     left_out = {"" if figures else "curves", "" if report.names is None else "samples"}
     return render_page(
-        _data(report),
+        data,
         title=report.title,
         about=report.about,
         sections={k: x for k, x in SECTIONS.items() if k not in left_out},
@@ -309,6 +315,42 @@ def _data(report: Report) -> dict[str, Any]:
         "notes": entries["notes"],
         "samples": report.samples,
     }
+
+
+def _cutoff_data(report: Report) -> dict[str, Any]:
+    """Return other cutoffs on these samples, and those in use with what they promise.
+
+    Points and the numbers of the cutoffs are level, calls, precision (without truth as expected)
+    and recall. With groups the cutoff in use has no single level.
+    """
+    answer, curve = report.answer, report.summary.curve
+    cutoff = report.summary.output.model.cutoff_
+    n = curve.score_sum.size - 1
+    calls = curve.n_calls[1 : n + 1]
+    level = np.diff(curve.score_sum) / np.diff(curve.calls[: n + 1])
+    share = curve.precision[:n] if answer.has_truth else curve.mean_score
+    last = CutoffPoint.of(report.summary.counts).axis_end
+    at = np.unique(np.searchsorted(calls, np.linspace(1, last, SLIDER_STEPS)).clip(0, n - 1))
+    points = np.stack([level, calls, share, curve.recall[:n]])[:, at].T.tolist()
+    recall = answer.recall if answer.has_truth else None
+    share_in_use = answer.precision if answer.has_truth else answer.expected
+    parts = [("in use", cutoff, (answer.n_calls, share_in_use, recall))] + [
+        (part.name, part.cutoff, (part.n_calls, part.precision, part.recall))
+        for part in answer.parts["target"]
+        if answer.has_truth
+    ]
+    marks = []
+    for name, part, numbers in parts:
+        own_level = part.level if part.groups is None and math.isfinite(part.level) else None
+        text = ""
+        if part.is_certified and part.groups is None and not answer.difference:
+            most = f" and at most {part.max_calls:,} calls per sample" if part.max_calls else ""
+            text = (
+                f"Certified at this cutoff{most}: at least {percent(part.goal.precision)} correct, "
+                f"with {percent(part.goal.confidence)} confidence."
+            )
+        marks.append({"name": name, "numbers": [own_level, *numbers], "text": text})
+    return {"cutoffs": [[float(f"{x:.6g}") for x in row] for row in points], "marks": marks}
 
 
 def _once(values: list[Any]) -> list[Any]:

@@ -15,7 +15,11 @@
     const host = hl.id("hierarchy-tree");
     const tree = new hl.Tree(host, {
       roots: hl.roots, children: (i) => hl.children[i], parent: (i) => labels.parent[i], name: "Label hierarchy",
-      draw: given.draw, under: given.under, describe: given.describe, choose: (i) => hl.id("hierarchy-panel").replaceChildren(...panel(i)),
+      draw: given.draw, under: given.under, describe: given.describe,
+      choose: (i) => {
+        hl.id("hierarchy-panel").replaceChildren(...panel(i));
+        hl.setAddress("label", hl.code[i]);
+      },
     });
     const many = labels.name.length > 300;
     tree.openUpTo(many ? 60 : 130);
@@ -25,6 +29,12 @@
       tree.reveal(i);
       tree.choose(i);
       hl.id("hierarchy").scrollIntoView({ block: "start" });
+    };
+
+    hl.goToLabel = (code) => {
+      const i = hl.code.indexOf(code);
+      if (i >= 0) hl.showLabel(i);
+      return i >= 0;
     };
 
     const status = hl.el("span", { class: "small", role: "status" });

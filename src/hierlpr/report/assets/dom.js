@@ -104,6 +104,11 @@ const hl = {};
       tick(left, height - 3, "start", String(from)), tick(right, height - 3, "end", String(to)));
   };
 
+  /* Let the address of the page name what is shown, so that it can be passed on. */
+  hl.setAddress = (kind, name) => {
+    try { history.replaceState(null, "", `#${kind}=${encodeURIComponent(name)}`); } catch { /* pages in frames have no address, and broken letters none either */ }
+  };
+
   hl.button = (text, run, attributes) => hl.el("button", { type: "button", text, on: { click: run }, ...attributes });
   hl.matches = (name, words) => {
     const low = name.toLowerCase();

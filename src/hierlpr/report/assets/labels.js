@@ -31,7 +31,6 @@
   function panel(i) {
     const parents = hl.parents(i), calls = labels.calls[i], auc = hl.auc(i);
     const listed = (list) => list.flatMap((k, at) => at ? [", ", hl.labelButton(k, hl.showLabel)] : [hl.labelButton(k, hl.showLabel)]);
-    const note = hl.data.notes[labels.note[i]];
     const children = hl.children[i];
     return [
       hl.el("h3", { dir: "auto", text: labels.name[i] }),
@@ -43,9 +42,16 @@
         ...row("AUC of its classifier", auc === null ? "not known" : auc.toFixed(3)),
         ...(hl.hasTruth ? row("True here", hl.count(labels.positives[i])) : []),
         ...row(`${called} here`, calls ? `${hl.count(calls)}${hl.hasTruth ? `, ${hl.count(labels.hits[i])} correct` : ""}` : "never")),
-      hl.el("p", { class: "small", text: `Chance by score${note ? ` (${note})` : ""}` }),
+      hl.el("p", { class: "small", text: `Chance by score (${source(i)})` }),
       hl.curve(i, 240, 120),
     ];
+  }
+
+  /* Where the curve of a label comes from. */
+  function source(i) {
+    const note = hl.data.notes[labels.note[i]], share = labels.shared[i] / 1000;
+    const parts = share ? [`${hl.percent(share)} from the curve that labels of its depth share`] : note ? [] : ["from its own samples"];
+    return [...parts, ...(note ? [note] : [])].join("; ");
   }
 
   hl.startLabels = () => hl.browse({ draw, under, describe, panel });
@@ -62,7 +68,8 @@
       { title: "precision", value: (i) => ratio(labels.hits[i], labels.calls[i]), text: hl.percent },
       { title: "recall", value: (i) => ratio(labels.hits[i], labels.positives[i]), text: hl.percent },
     ] : []),
-    { title: "source of the curve", value: (i) => hl.data.notes[labels.note[i]] || "its own samples", words: true },
+    { title: "shared part of the curve", value: (i) => labels.shared[i] / 1000, text: hl.percent },
+    ...(hl.data.notes.some(Boolean) ? [{ title: "note on the curve", value: (i) => hl.data.notes[labels.note[i]], words: true }] : []),
   ];
   hl.startTable = () => hl.labelTable(columns, columns[1], false);
 })();

@@ -102,9 +102,9 @@
     const head = ["label", "chance", "block score", "called", ...(hl.hasSets ? ["set"] : []), ...(hl.hasTruth ? ["true"] : []), "why"];
     const row = (entry) => hl.el("tr", {},
       hl.el("th", { scope: "row" }, hl.el("bdi", { text: labels.name[entry.label] })),
-      hl.el("td", { class: "n", text: entry.lpr.toFixed(3) }), hl.el("td", { class: "n", text: entry.score.toFixed(3) }),
-      hl.el("td", { text: entry.called ? "yes" : "no" }), hl.hasSets ? hl.el("td", { text: entry.set }) : null,
-      hl.hasTruth ? hl.el("td", { text: entry.unknown ? "unknown" : entry.truth ? "yes" : "no" }) : null,
+      hl.el("td", { class: "n", "data-head": "chance", text: entry.lpr.toFixed(3) }), hl.el("td", { class: "n", "data-head": "block score", text: entry.score.toFixed(3) }),
+      hl.el("td", { "data-head": "called", text: entry.called ? "yes" : "no" }), hl.hasSets ? hl.el("td", { "data-head": "set", text: entry.set }) : null,
+      hl.hasTruth ? hl.el("td", { "data-head": "true", text: entry.unknown ? "unknown" : entry.truth ? "yes" : "no" }) : null,
       hl.el("td", { class: "wide", text: why(view, entry) }));
     const body = hl.el("tbody", {}, ...first.slice(0, LISTED).map(row));
     const more = hl.button(`Show all ${hl.plural(all.length, "label")}`, () => { body.replaceChildren(...all.slice(0, LISTED).map(row)); more.remove(); });
@@ -126,7 +126,8 @@
   function summary(view) {
     const { sample } = view;
     const wrong = sample.calls - sample.hits, missed = sample.true - sample.hits;
-    let text = !hl.hasTruth ? `${hl.plural(sample.calls, "call")}.`
+    let text = `Sample ${sample.name}: `;
+    text += !hl.hasTruth ? `${hl.plural(sample.calls, "call")}.`
       : `${hl.plural(sample.calls, "call")}: ${hl.count(sample.hits)} correct, ${hl.count(wrong)} incorrect; ${hl.count(missed)} of ${hl.plural(sample.true, "true label")} missed.`;
     const [hidden, hiddenTrue, hiddenCalled] = sample.hidden;
     if (hidden) {
@@ -136,6 +137,8 @@
     }
     return text;
   }
+
+  hl.goToSample = () => false;
 
   hl.startSamples = () => {
     const { samples } = hl.data;
@@ -214,12 +217,23 @@
       hl.id("samples-summary").textContent = summary(view);
       hl.id("samples-calls").replaceChildren(...table(view, counts));
     };
+    const choose = (k) => {
+      show(k);
+      hl.setAddress("sample", samples[k].name);
+    };
+    hl.goToSample = (name) => {
+      const k = samples.findIndex((sample) => sample.name === name);
+      if (k < 0) return false;
+      show(k);
+      hl.id("samples").scrollIntoView({ block: "start" });
+      return true;
+    };
     const step = (by) => {
       const at = Math.min(Math.max(pick.selectedIndex + by, 0), pick.options.length - 1);
-      show(Number(pick.options[at].value));
+      choose(Number(pick.options[at].value));
     };
-    pick.addEventListener("change", () => show(Number(pick.value)));
-    order.addEventListener("change", () => { arrange(); show(Number(pick.options[0].value)); });
+    pick.addEventListener("change", () => choose(Number(pick.value)));
+    order.addEventListener("change", () => { arrange(); choose(Number(pick.options[0].value)); });
     hl.id("samples-tools").append(
       hl.el("label", {}, "Sample ", pick), hl.button("Previous", () => step(-1)), hl.button("Next", () => step(1)),
       hl.el("label", {}, "Order ", order));

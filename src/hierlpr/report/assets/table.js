@@ -23,7 +23,14 @@
   }
 
   /* columns: title and value(i), with text(v), mark(i), cell(i), head, words. */
-  hl.labelTable = (columns, sorted, isUp) => {
+  hl.labelTable = (all, sorted, isUp) => {
+    /* What is the same in every row is said once, above the table. */
+    const isSame = (column) => column.value && !column.head && labels.name.length > 3 && labels.name.every((_, i) => column.value(i) === column.value(0));
+    const written = (column) => column.value(0) === null ? "–" : column.text ? column.text(column.value(0)) : String(column.value(0));
+    const columns = all.filter((column) => !isSame(column));
+    const same = all.filter((column) => isSame(column)).map((column) => `${column.title} ${written(column)}`);
+    if (same.length) hl.id("labels-tools").before(hl.el("p", { class: "small", id: "labels-same", text: `The same for all labels: ${same.join("; ")}.` }));
+    if (!columns.includes(sorted)) sorted = columns[0];
     let shown = PAGE;
     const status = hl.el("span", { class: "small", role: "status" });
     const search = hl.el("input", { type: "search", id: "labels-search", placeholder: "Find labels", "aria-label": "Find labels in the table", autocomplete: "off" });
@@ -59,7 +66,7 @@
     }
 
     search.addEventListener("input", () => { shown = PAGE; draw(); });
-    const exported = columns.filter((column) => column.value && !column.head);
+    const exported = all.filter((column) => column.value && !column.head);
     const named = hl.hasTitles ? ["label", "name"] : ["label"];
     const whose = (i) => hl.hasTitles ? [hl.code[i], hl.title(i)] : [hl.code[i]];
     const save = hl.csvButton("labels", () => [[...named, ...exported.map((column) => column.title)], ...labels.name.map((_, i) => [...whose(i), ...exported.map((column) => column.value(i))])]);
