@@ -19,6 +19,12 @@ def test_import_and_help_are_light(use):
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+def test_models_of_scores_load_no_readers_of_files():
+    code = "import sys, hierlpr.model; print('hierlpr.io' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
 def test_every_public_name_loads():
     for name in hierlpr.__all__:
         assert getattr(hierlpr, name) is not None

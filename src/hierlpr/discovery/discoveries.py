@@ -16,7 +16,7 @@ from hierlpr.discovery.p_values import ShiftModel, align_p_values, fit_shift, no
 from hierlpr.discovery.procedures import branch_p_values, dagger_levels, star_levels
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.io.hierarchies import HierarchyLike, as_hierarchy
+from hierlpr.hierarchy.conversion import HierarchyLike, as_hierarchy
 from hierlpr.ranking.order import rank
 
 Float = NDArray[np.float64]

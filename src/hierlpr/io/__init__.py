@@ -4,10 +4,10 @@ Every reader stops at the first problem with a `FileError` that names the file a
 with ``lenient=True``, skips bad rows and counts them in its report.
 """
 
+from hierlpr.hierarchy.conversion import as_hierarchy
 from hierlpr.io.auxiliary_tables import read_p_values, read_weights
 from hierlpr.io.hierarchies import (
     HierarchyFile,
-    as_hierarchy,
     load_hierarchy,
     read_hierarchy,
     write_hierarchy,

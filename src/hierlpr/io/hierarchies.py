@@ -1,16 +1,15 @@
-"""Read and write files of hierarchies, and convert other objects to hierarchies."""
+"""Read and write files of hierarchies."""
 
 from __future__ import annotations
 
 import os
 import re
 import warnings
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
-import narwhals.stable.v1 as nw
 import numpy as np
 import pyarrow as pa
 
@@ -164,65 +163,6 @@ def _with_prefix(graph: formats.Graph, prefix: str, log: ReadReport) -> formats.
         aliases={x: label for x, label in graph.aliases.items() if label in kept},
         names={x: name for x, name in graph.names.items() if x in kept},
     )
-
-
-# -- other objects ------------------------------------------------------------------------------
-
-HierarchyLike: TypeAlias = (
-    Hierarchy | str | os.PathLike[str] | Mapping[str, Any] | Iterable[Any]  # or a networkx graph
-)
-
-_FORMS = (
-    "a Hierarchy, a path to a file, a dict of each label to its parent or parents, "
-    "(parent, child) edges, label paths such as 'A/B', or a networkx graph"
-)
-
-
-def as_hierarchy(given: HierarchyLike) -> Hierarchy:
-    """Convert an object to a `Hierarchy`.
-
-    Parameters
-    ----------
-    given : Hierarchy, path, dict, iterable or networkx graph
-        A str or path is a file, see :func:`hierlpr.read_hierarchy`. A dict maps each label to its
-        parent, its parents, or None for a root. A list holds (parent, child) edges, or paths such
-        as ``"A/B"``. A data frame has the columns ``parent`` and ``child``. Edges of a networkx
-        graph point from parent to child.
-
-    Examples
-    --------
-    >>> as_hierarchy({"dog": "animal", "cat": "animal"}).roots
-    ('animal',)
-    >>> as_hierarchy([("animal", "dog"), ("animal", "cat")]).labels
-    ('animal', 'dog', 'cat')
-    >>> as_hierarchy(["animal/dog", "animal/cat"]).labels
-    ('animal', 'animal/dog', 'animal/cat')
-    """
-    if isinstance(given, Hierarchy):
-        return given
-    if isinstance(given, str | os.PathLike):
-        return read_hierarchy(given)
-    if hasattr(given, "is_directed") and hasattr(given, "edges"):
-        return Hierarchy.from_networkx(given)
-    if isinstance(given, Mapping):
-        return Hierarchy.from_parents(given)
-    if hasattr(given, "columns"):
-        frame = nw.from_native(given, eager_only=True, pass_through=True)
-        if not isinstance(frame, nw.DataFrame) or not {"parent", "child"} <= set(frame.columns):
-            raise HierarchyError(
-                "hierarchy: a data frame of edges needs the columns 'parent' and 'child'.\n"
-                f"Hint: or give {_FORMS}."
-            )
-        given = zip(frame["parent"].to_list(), frame["child"].to_list(), strict=True)
-    if not isinstance(given, Iterable):
-        raise HierarchyError(f"hierarchy must be {_FORMS}; got {type(given).__name__}.")
-    items = list(given)
-    if items and all(isinstance(item, str) for item in items):
-        return Hierarchy.from_paths(items)
-    for item in items:
-        if not isinstance(item, tuple | list) or len(item) != 2:
-            raise HierarchyError(f"hierarchy must be {_FORMS}; its list holds {item!r}.")
-    return Hierarchy(items)
 
 
 # -- writing ------------------------------------------------------------------------------------

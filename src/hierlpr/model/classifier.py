@@ -35,7 +35,7 @@ from hierlpr.model.persistence import save_classifier
 from hierlpr.model.prediction import Predictor
 
 if TYPE_CHECKING:
-    from hierlpr.io.hierarchies import HierarchyLike
+    from hierlpr.hierarchy.conversion import HierarchyLike
 
 Float = NDArray[np.float64]
 MIN_CLUSTERS = 3  # two to train on, one for the cutoff

@@ -42,7 +42,7 @@ from hierlpr.model.persistence import save_model
 from hierlpr.model.prediction import Predictor
 
 if TYPE_CHECKING:
-    from hierlpr.io.hierarchies import HierarchyLike
+    from hierlpr.hierarchy.conversion import HierarchyLike
 
 
 class HierLPR(Predictor, FittedModel, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]

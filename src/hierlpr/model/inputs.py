@@ -17,7 +17,7 @@ from hierlpr.data.tables import Table
 from hierlpr.data.truth import Truth
 from hierlpr.exceptions import DataError, warn
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.io.hierarchies import as_hierarchy as as_hierarchy
+from hierlpr.hierarchy.conversion import as_hierarchy as as_hierarchy
 
 Float = NDArray[np.float64]
 

@@ -21,7 +21,6 @@ from hierlpr.lpr.drift import Drift
 from hierlpr.metrics import au_prc_score
 from hierlpr.model.explain import Explanation, explain_sample
 from hierlpr.model.fitted import FittedModel
-from hierlpr.model.new_names import assign_anndata
 from hierlpr.ranking.order import Ranking, rank
 
 if TYPE_CHECKING:
@@ -119,6 +118,8 @@ class Predictor:
         the calls at the cutoff. Of `HierLPR`, an ``AnnData`` gives a copy with the answer in obs.
         """
         if isinstance(self, FittedModel) and hasattr(X, "obs_names"):
+            from hierlpr.model.new_names import assign_anndata  # reads predictions
+
             return assign_anndata(self, X)
         model, table = self._compared(X)
         label, chance = model.name_samples(table)

@@ -19,8 +19,8 @@ from hierlpr._utils.checks import check_label_weights, check_unit_interval
 from hierlpr.data.tables import Table, align
 from hierlpr.exceptions import HierarchyError
 from hierlpr.hierarchy import Hierarchy
+from hierlpr.hierarchy.conversion import HierarchyLike, as_hierarchy
 from hierlpr.hierarchy.matrices import close_rows
-from hierlpr.io.hierarchies import HierarchyLike, as_hierarchy
 
 GRID_BITS = 30  # LPRs are rounded to multiples of 2**-30, so that sums and ties are exact
 GRID = 2.0**GRID_BITS

@@ -17,7 +17,7 @@ from hierlpr._utils.display import html_table, text_table
 from hierlpr.data.frames import new_frame
 from hierlpr.data.tables import align
 from hierlpr.exceptions import DataError
-from hierlpr.io.hierarchies import HierarchyLike, as_hierarchy
+from hierlpr.hierarchy.conversion import HierarchyLike, as_hierarchy
 from hierlpr.ranking.blocks import (
     GRID,
     GRID_BITS,
