@@ -236,7 +236,7 @@ def test_an_adapted_model_promises_nothing(case, tmp_path):
     again = load_model(tmp_path / "there.hlpr")
     assert "not calibrated for this population" in str(again.cutoff_)
     assert np.array_equal(again.transform(rest[0]), adapted.transform(rest[0]))
-    with pytest.raises(DataError, match="does not know the scores"):
+    with pytest.raises(DataError, match="does not know the distribution of the scores"):
         again.check(pool.scores)
     again.calibrate(*rest, precision=0.8, confidence=0.9)
     assert again.cutoff_.goal.kind == "precision"
@@ -247,8 +247,36 @@ def test_bad_input_is_refused(case):
     with pytest.raises(DataError, match="too few to compare"):
         model.check(pool.scores[:20])
     listed = HierLPR(train.hierarchy).fit(sparse.csr_array(train.scores), train.truth)
-    with pytest.raises(DataError, match="Listed scores"):
-        listed.check(sparse.csr_array(pool.scores))
+    with pytest.raises(DataError, match=r"listed scores .* cannot be adapted"):
+        listed.adapt(sparse.csr_array(pool.scores))
+
+
+def test_listed_scores_are_compared_with_absent_pairs_as_a_bin(tmp_path):
+    """Ancestors are often implied; one label gets five times as frequent, or broken."""
+    h = simulate.random_tree(20, max_depth=4, rng=0)
+    drawn = simulate.random_model(h, conditional=np.full(20, 0.5), root=0.5, rng=0)
+    fit, pool = drawn.draw(2000, 1), drawn.draw(8000, 2)
+
+    def listed(scores):
+        return sparse.csr_array(np.where(scores > np.quantile(fit.scores, 0.7, axis=0), scores, 0))
+
+    model = HierLPR(h).fit(listed(fit.scores), fit.truth)
+    model.save(tmp_path / "m.hlpr")
+    model = load_model(tmp_path / "m.hlpr")
+    for rows in np.split(np.arange(8000), 8)[:4]:
+        drift = model.check(listed(pool.scores[rows]))
+        assert drift.is_clean
+        assert "seems to have changed by" not in str(drift)
+    label = int(np.argmin(np.abs(fit.truth.mean(axis=0) - 0.08)))
+    scores, truth = shifted(np.random.default_rng(3), pool, label, 5.0)
+    drift = model.check(listed(scores))
+    assert drift.expected[label] == pytest.approx(truth[:, label].mean(), rel=0.35)
+    assert drift.is_clean
+    broken = listed(pool.scores[:2000]).tolil()
+    broken[:, [label]] = np.where(np.arange(2000) % 3, 0.0, 0.9)[:, None]
+    drift = model.check(sparse.csr_array(broken))
+    assert drift.is_different[label]
+    assert drift.is_different.sum() <= 2
 
 
 def test_command(case, tmp_path):

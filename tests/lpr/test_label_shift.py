@@ -152,7 +152,7 @@ def test_likelihood_of_a_move():
     positive = train.truth.sum(axis=0)
     rarer = np.minimum(positive, train.n_samples - positive)
     weight = train.n_samples / (train.n_samples + 300) * rarer / (rarer + ENOUGH_POSITIVES)
-    likelihood = make_likelihood(model.lpr_, pool.scores, None)
+    likelihood = make_likelihood(model.lpr_, lpr, None)
     prior = 0.5 * (SHIFTS / SHIFT_SD) ** 2
     assert likelihood.table == pytest.approx(weight[:, None] * found - prior)
 

@@ -17,7 +17,6 @@ from hierlpr._utils.checks import Matrix, effective_number
 from hierlpr.data.tables import draw_samples
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.lpr.diagnostics import count_below
 from hierlpr.lpr.fitting import LPRModel
 from hierlpr.lpr.training import Float
 
@@ -236,7 +235,7 @@ def _compare_labels(lpr: LPRModel, scores: Float, *, only_range: bool) -> str:
     limit = z * np.sqrt(1.0 / n_scores + 1.0 / n_fitted) / 2.0
     is_out = _angle(np.maximum(below, above), n_scores) - _angle(0.0, n_fitted) > limit
     fitted = _angle(np.cumsum(bins.total, axis=1)[:, :-1], n_fitted[:, None])
-    counts = count_below(scores, bins.edge)
+    counts = np.cumsum(bins.count(scores), axis=1)
     change = np.abs(_angle(counts[:, :-1], counts[:, -1:]) - fitted).max(axis=1)
     is_different = is_out | (change > limit)
     n_out, n_different = int(is_out.sum()), int(is_different.sum())

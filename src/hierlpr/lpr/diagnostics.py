@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from hierlpr._utils.checks import Matrix
 from hierlpr.exceptions import DataError
 from hierlpr.lpr.bins import LabelBins
 from hierlpr.lpr.estimators import PREVALENCE, GroupFit
@@ -151,26 +152,38 @@ class ScoreBins(PerLabel):
     def of(cls, bins: LabelBins, lpr: Float, lowest: Float) -> ScoreBins:
         """Merge finer bins, whose samples have the given mean LPRs, by their mid-ranks.
 
-        `lowest` is the lowest score per label; lower ones belong to bins that are empty so far.
+        `lowest` is the lowest score per label; lower ones belong to bins that are empty so far. Of
+        listed scores, the first bin holds the samples that do not list the label.
         """
-        n, first = bins.n_labels, bins.ptr[:-1]
-        label, sizes = bins.label, np.add.reduceat(bins.total, first)
-        upper = np.cumsum(bins.total) - np.repeat(np.cumsum(sizes) - sizes, np.diff(bins.ptr))
-        share = (upper - 0.5 * bins.total) / sizes[label]
-        place = np.minimum((share * N_BINS).astype(np.int64), N_BINS - 1)
-        cell, shape = label * N_BINS + place, (n, N_BINS)
+        n, first, label = bins.n_labels, bins.ptr[:-1], bins.label
+        weight, is_listed = np.add.reduceat(bins.total, first), bins.score > -np.inf
+        listed = np.where(is_listed, bins.total, 0.0)
+        place = (running_sum(bins.ptr, listed) - 0.5 * listed) / np.maximum(
+            np.add.reduceat(listed, first), 1e-9
+        )[label]
+        n_absent = 0 if is_listed.all() else 1
+        place = np.minimum(n_absent + (place * (N_BINS - n_absent)).astype(np.int64), N_BINS - 1)
+        cell = label * N_BINS + np.where(is_listed, place, 0)
         total, positive = (
-            np.bincount(cell, w, n * N_BINS).astype(np.float64).reshape(shape)
+            np.bincount(cell, w, n * N_BINS).astype(np.float64).reshape(n, N_BINS)
             for w in (bins.total, bins.positive)
         )
         highest = np.repeat(np.nextafter(lowest, -np.inf), N_BINS)
         np.maximum.at(highest, cell, bins.highest)
-        edge = np.maximum.accumulate(highest.reshape(shape), axis=1)[:, :-1]
-        return cls(edge, total, positive, np.add.reduceat(bins.total * lpr, first) / sizes)
+        edge = np.maximum.accumulate(highest.reshape(n, N_BINS), axis=1)[:, :-1]
+        return cls(edge, total, positive, np.add.reduceat(bins.total * lpr, first) / weight)
 
-    def count(self, scores: Float) -> NDArray[np.int64]:
-        """Count new scores (n_samples, n_labels) per bin; NaN is ignored."""
-        return np.diff(count_below(scores, self.edge), axis=1, prepend=0)
+    def count(self, scores: Matrix) -> NDArray[np.int64]:
+        """Count the new scores of all labels per bin; missing and absent ones are ignored."""
+        if isinstance(scores, np.ndarray):
+            label, value = np.nonzero(~np.isnan(scores))[1], scores[~np.isnan(scores)]
+        else:
+            label, value = scores.indices, scores.data
+        place = np.zeros(value.size, np.int64)
+        for edge in self.edge.T:
+            place += value > edge[label]
+        counts = np.bincount(label * N_BINS + place, minlength=self.total.size)
+        return counts.reshape(self.total.shape)
 
 
 def area_under_roc(groups: ScoreGroups) -> Float:
@@ -183,9 +196,3 @@ def area_under_roc(groups: ScoreGroups) -> Float:
             n_pairs > 0.0, n_pairs, np.nan
         )
     return np.asarray(area)
-
-
-def count_below(values: Float, edge: Float) -> NDArray[np.int64]:
-    """Count the values of each column at or below each of its edges, and all; NaN is ignored."""
-    below = [np.count_nonzero(values <= edge[:, j], axis=0) for j in range(edge.shape[1])]
-    return np.array([*below, np.count_nonzero(~np.isnan(values), axis=0)]).T

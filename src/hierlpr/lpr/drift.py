@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 import scipy
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
-from hierlpr._utils.checks import quote_names
+from hierlpr._utils.checks import Matrix, quote_names
 from hierlpr._utils.display import html_card
 from hierlpr.data.frames import new_frame
+from hierlpr.data.listed import close_listed
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
+from hierlpr.lpr.diagnostics import ScoreBins
 from hierlpr.lpr.fitting import LPRModel
 from hierlpr.lpr.label_shift import CHANCE_TILT, Posterior, shifted_prevalence
 from hierlpr.lpr.training import Float
@@ -164,29 +167,35 @@ class Drift:
 
 def compare_scores(
     model: LPRModel,
-    scores: Float,
+    scores: Matrix,
     hierarchy: Hierarchy,
     posterior: Posterior | None = None,
     chance: float = CHANCE_TILT,
 ) -> Drift:
-    """Compare complete scores (n_samples, n_labels) with those that `model` was fitted on.
+    """Compare scores (n_samples, n_labels) with those that `model` was fitted on.
 
-    `posterior` and `chance` are passed to :func:`hierlpr.lpr.label_shift.shifted_prevalence`.
+    Of listed scores, a sample that does not list a label counts for it, unless the label is implied
+    by one below or the sample lists nothing. `posterior` and `chance` are passed to
+    :func:`hierlpr.lpr.label_shift.shifted_prevalence`.
     """
     bins = model.seen
     if bins is None:
         raise DataError(
-            "The model does not know the scores it was fitted on: they were listed scores, or the "
-            "model was adapted.\nHint: fit it on complete scores."
+            "The model does not know the distribution of the scores it was fitted on, because it "
+            "was adapted or labels were added.\nHint: use the model that was fitted."
         )
+    if not isinstance(scores, np.ndarray):
+        scores = scores[np.diff(scores.indptr) > 0]
     if scores.shape[0] < LEAST_SAMPLES:
         raise DataError(
             f"{scores.shape[0]} sample(s) are too few to compare scores.\n"
             f"Hint: give at least {LEAST_SAMPLES}."
         )
-    count = bins.count(scores)
+    count, lpr = bins.count(scores), model.curves.evaluate(scores)
+    if not isinstance(lpr, np.ndarray):
+        count, lpr = _with_absent(bins, count, lpr, hierarchy)
     residual, p_value, rate, error = explain_by_prevalence(bins.total, bins.positive, count)
-    p_value_moved, visible = _test_common_move(model, scores)
+    p_value_moved, visible = _test_common_move(bins, lpr)
     before = bins.total / bins.total.sum(axis=1, keepdims=True)
     now = count / np.maximum(count.sum(axis=1, keepdims=True), 1)
     return Drift(
@@ -195,7 +204,7 @@ def compare_scores(
         distance=0.5 * np.abs(now - before).sum(axis=1),
         prevalence=model.report.base_rate,
         expected=shifted_prevalence(
-            model, scores, hierarchy, posterior, together=p_value_moved < CHANCE, chance=chance
+            model, lpr, hierarchy, posterior, together=p_value_moved < CHANCE, chance=chance
         ),
         residual=residual,
         p_value=p_value,
@@ -203,6 +212,19 @@ def compare_scores(
         visible_factor=visible,
         impossible_share=_impossible_share(rate, error, hierarchy),
     )
+
+
+def _with_absent(
+    bins: ScoreBins, count: NDArray[np.int64], lpr: csr_array, hierarchy: Hierarchy
+) -> tuple[NDArray[np.int64], Float]:
+    """Count pairs that are not listed in the first bins; return all LPRs, NaN where implied."""
+    absent = bins.positive[:, 0] / np.maximum(bins.total[:, 0], 1.0)
+    closed, values = close_listed(lpr, hierarchy), np.tile(absent, (lpr.shape[0], 1))
+    row = np.repeat(np.arange(lpr.shape[0]), np.diff(closed.row_ptr))
+    values[row, closed.label] = np.where(closed.is_implied, np.nan, closed.value)
+    first = np.arange(count.shape[1]) == 0
+    n_absent = lpr.shape[0] - np.bincount(closed.label, minlength=lpr.shape[1])
+    return count + first * n_absent[:, None], values
 
 
 def explain_by_prevalence(
@@ -255,16 +277,15 @@ def explain_by_prevalence(
     return residual, p_value, rate[:, 0], error
 
 
-def _test_common_move(model: LPRModel, scores: Float) -> tuple[float, float]:
+def _test_common_move(bins: ScoreBins, lpr: Float) -> tuple[float, float]:
     """Test whether samples have as many labels on average as those of the fit.
 
     Returns the p-value, and the factor by which all prevalences must differ to be noticed.
     """
-    assert model.seen is not None
-    mean = model.seen.mean_lpr
-    each = np.nan_to_num(np.asarray(model.curves.evaluate(scores)) - mean)
+    mean = bins.mean_lpr
+    each = np.nan_to_num(lpr - mean)
     excess = each.sum(axis=1)
-    n_before, n_now = float(model.seen.total.sum(axis=1).max()), len(scores)
+    n_before, n_now = float(bins.total.sum(axis=1).max()), len(lpr)
     error = float(excess.std(ddof=1)) * np.sqrt(1.0 / n_now + 1.0 / n_before)
     z = abs(float(excess.mean())) / max(error, 1e-12)
     # If prevalences rise by a share s, mean LPRs rise by s times this sum (positives have larger

@@ -66,7 +66,7 @@ class LPRModel:
     report : LabelReport
         How each curve was fitted, and how well.
     seen : ScoreBins, optional
-        Distribution of the scores that the curves were learned from; None for listed scores.
+        Distribution of the scores that the curves were learned from, if it is known.
     shared : SharedCurves, optional
         Curves shared by labels, for labels that are added later.
     """
@@ -248,9 +248,7 @@ def fit_data(
             sharing, line = shared, fit_lines(shared, bins, depths)
         curves, lpr, weight = blend(own, bins, depths, sharing, line)
         report = report.blended(weight, sharing, depths)
-    seen = None
-    if isinstance(data.scores, np.ndarray):
-        seen = ScoreBins.of(bins, lpr, own.knot_score[own.knot_ptr[:-1]])
+    seen = ScoreBins.of(bins, lpr, own.knot_score[own.knot_ptr[:-1]])
     return LPRModel(curves, report, seen, sharing)
 
 

@@ -38,7 +38,7 @@ Posterior = Callable[[Float, Float, Float], Float]  # of LPRs, prevalences, P(la
 
 def shifted_prevalence(
     model: LPRModel,
-    scores: Float,
+    lpr: Float,
     hierarchy: Hierarchy,
     posterior: Posterior | None = None,
     *,
@@ -47,8 +47,9 @@ def shifted_prevalence(
 ) -> Float:
     r"""Estimate the prevalence of every label among new samples, assuming pure label shift.
 
-    `posterior` is the joint posterior on the forest of rarest parents, if it describes the scores
-    well: the likelihood is then that of all scores of a sample jointly. With `together`, a common
+    `lpr` are those of the new samples by the model, NaN where a score is missing. `posterior` is
+    the joint posterior on the forest of rarest parents, if it describes the scores well: the
+    likelihood is then that of all scores of a sample jointly. With `together`, a common
     tilt of all roots is an explanation too, because a test says that the number of labels per
     sample has changed. `chance` is that of moving any prevalence where none has moved.
 
@@ -72,14 +73,14 @@ def shifted_prevalence(
     likelihoods.
     """
     base = np.clip(model.report.base_rate, EDGE, 1.0 - EDGE)
-    likelihood = make_likelihood(model, scores, RarestParentForest.of(base, hierarchy), posterior)
+    likelihood = make_likelihood(model, lpr, RarestParentForest.of(base, hierarchy), posterior)
     return average_over_tilts(likelihood, base, together=together, chance=chance)
 
 
 def make_likelihood(
-    model: LPRModel, scores: Float, forest: RarestParentForest, posterior: Posterior | None = None
+    model: LPRModel, lpr: Float, forest: RarestParentForest, posterior: Posterior | None = None
 ) -> Likelihood:
-    """Return the likelihood of tilts, given new scores; see `shifted_prevalence`.
+    """Return the likelihood of tilts, given new LPRs; see `shifted_prevalence`.
 
     Neither likelihood can replace the other. All scores of a sample jointly show shifts that single
     labels miss, but only if scores are independent given the labels; where they are not, as in
@@ -87,9 +88,8 @@ def make_likelihood(
     """
     assert model.seen is not None
     mean = np.clip(model.seen.mean_lpr, EDGE, 1.0 - EDGE)
-    lpr = np.asarray(model.curves.evaluate(scores, n_jobs=1))
     n_before, positive = model.seen.total.sum(axis=1), model.seen.positive.sum(axis=1)
-    n_now = np.maximum(np.count_nonzero(~np.isnan(scores), axis=0), 1)
+    n_now = np.maximum(np.count_nonzero(~np.isnan(lpr), axis=0), 1)
     scale = n_before / (n_before + n_now)
     rarer = np.maximum(np.minimum(positive, n_before - positive), EDGE)
     trust = rarer / (rarer + ENOUGH_POSITIVES)

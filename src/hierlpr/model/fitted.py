@@ -128,11 +128,6 @@ class FittedModel:
 
     def compare_with_fit(self, table: Table, chance: float = CHANCE_TILT) -> Drift:
         """Compare scores with those of the fit; expected prevalences respect the hierarchy."""
-        if not isinstance(table.values, np.ndarray):
-            raise DataError(
-                "Listed scores (sparse) cannot be compared with those of the fit yet.\n"
-                "Hint: give complete scores to fit and to check."
-            )
         hierarchy, joint = self.hierarchy_, self.joint_
         limit = sample_limit(table.n_samples, hierarchy) // 4
         drawn = draw_samples(table.n_samples, limit, rng=0)
@@ -143,8 +138,7 @@ class FittedModel:
                 prior = LabelPrior(prevalence, conditional)
                 return forest_posteriors(values, prior, hierarchy)[0]
 
-        values = np.asarray(table.rows(drawn).values)
-        return compare_scores(self.lpr_, values, hierarchy, posterior, chance)
+        return compare_scores(self.lpr_, table.rows(drawn).values, hierarchy, posterior, chance)
 
     # -- sets, and one name per sample -------------------------------------------------------------
 
@@ -328,7 +322,13 @@ class FittedModel:
         It has no cutoff, because certificates do not carry over. Scores that differ from those of
         the fit by more than prevalences can explain are refused.
         """
-        drift = self.compare_with_fit(self.aligned_scores(X), CHANCE_ADAPTED)
+        table = self.aligned_scores(X)
+        if not isinstance(table.values, np.ndarray):
+            raise DataError(
+                "A model of listed scores (sparse) cannot be adapted.\n"
+                "Hint: check works; fit again with labelled samples of the new population."
+            )
+        drift = self.compare_with_fit(table, CHANCE_ADAPTED)
         if drift.is_far:
             raise DataError(f"The scores look nothing like those of the fit. {drift}")
         if not drift.is_clean:

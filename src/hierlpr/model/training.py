@@ -33,8 +33,7 @@ def fit_curves(
     """Return the curves of the labels and, for listed scores, those of implied labels."""
     if kind_of(table) == "complete":
         return fit_known(table.values, truth, hierarchy, **options), None
-    lpr, implied = fit_listed(table.values, truth, hierarchy, **options)
-    return replace(lpr, seen=None), implied  # bins say nothing about labels that are not listed
+    return fit_listed(table.values, truth, hierarchy, **options)
 
 
 def warn_of_mistakes(lpr: LPRModel) -> None:
