@@ -119,7 +119,7 @@ def learn_names(
     sample_column : str, optional
         The column of the truth with the samples; by default that in which most are found.
     report : path, optional
-        Where to write a page about half of the held-out samples; the other half calibrates.
+        Where to write a page about the held-out samples, with the names of the outcome.
     calibration_share : float, optional
         As in :meth:`hierlpr.HierLPR.fit_calibrate`; by default a third with `error`.
     seed : int
@@ -156,7 +156,7 @@ def learn_names(
     rng = np.random.default_rng(seed)
     half = rng.permutation(fitted)[: fitted.size // 2]
     small, columns = _fit(found, scores[half], held[half])
-    fewer = _cross_name(small, scores[kept][:, columns], held[kept][:, columns], goal, rng)
+    fewer, _ = _cross_name(small, scores[kept][:, columns], held[kept][:, columns], goal, rng)
     model, columns = _fit(found, scores[fitted], held[fitted])
     model.path_style_ = {
         **found.style,
@@ -166,14 +166,11 @@ def learn_names(
     if found.format == "anndata":  # where new cells have the same
         model.path_style_["reading"] = {k: v for k, v in reading.items() if v}
     scores, held = scores[:, columns], held[:, columns]
-    ours = _cross_name(model, scores[kept], held[kept], goal, rng)
-    if report is not None:
-        order = rng.permutation(kept)
-        n_used = max(kept.size // 2, min(_least_calibrating(goal), kept.size - 1))
-        _calibrate(model, scores[order[:n_used]], held[order[:n_used]], goal)
-        last = np.sort(order[n_used:])
-        _write_report(report, model, found, found.scores[:, columns], rows[last], held[last])
+    ours, chance = _cross_name(model, scores[kept], held[kept], goal, rng)
     _calibrate(model, scores[kept], held[kept], goal)
+    if report is not None:
+        more = {"truth": held[kept], "named": (ours.label, chance)}
+        _write_report(report, model, found, scores[kept], rows[kept], **more)
     if out is not None:
         model.save(out)
     h, usual = model.hierarchy_, names.usual_threshold(model)
@@ -233,15 +230,17 @@ def _calibrate(
 
 def _cross_name(
     model: HierLPR, scores: Any, truth: Any, goal: dict[str, Any], rng: np.random.Generator
-) -> names.NamedSamples:
-    """Name each part of the samples after calibrating on the others."""
+) -> tuple[names.NamedSamples, Float]:
+    """Name each part of the samples after calibrating on the others; also return the chances."""
     n = int(scores.shape[0])
     part, label = rng.permutation(n) % N_PARTS, np.full(n, -1, dtype=np.intp)
+    chance = np.zeros(n)
     for i in range(min(N_PARTS, n)):
         at = part == i
         _calibrate(model, scores[~at], truth[~at], goal)
-        label[at] = model.name_samples(Table(scores[at], model.hierarchy_.labels))[0]
-    return names.NamedSamples(label, model.hierarchy_, truth)
+        table = Table(scores[at], model.hierarchy_.labels)
+        label[at], chance[at] = model.name_samples(table)
+    return names.NamedSamples(label, model.hierarchy_, truth), chance
 
 
 def _names_any(model: HierLPR, scores: Any) -> bool:
@@ -251,15 +250,15 @@ def _names_any(model: HierLPR, scores: Any) -> bool:
 
 
 def _write_report(
-    path: AnyPath, model: HierLPR, found: Predictions, scores: Any, rows: Index, truth: Any = None
+    path: AnyPath, model: HierLPR, found: Predictions, scores: Any, rows: Index, **more: Any
 ) -> None:
-    """Write a report on some samples of the predictions."""
+    """Write a report on the samples `rows` of the predictions."""
     from hierlpr.report import write_report  # matplotlib is slow to load
 
     samples = tuple(found.samples[i] for i in rows.tolist())
-    table = Table(scores[rows], model.hierarchy_.labels, samples)
+    table = Table(scores, model.hierarchy_.labels, samples)
     about = {"Predictions": os.path.basename(found.path)}
-    write_report(path, model, table, truth, title="One trusted name per sample", about=about)
+    write_report(path, model, table, title="One trusted name per sample", about=about, **more)
 
 
 def _least_calibrating(goal: dict[str, Any]) -> int:
@@ -368,8 +367,8 @@ def assign_names(
     else:
         write_table(out, _name_table(fitted, found, label, chance), is_cafa=False)
     if report is not None:
-        rows = np.random.default_rng(0).permutation(label.size)[:MOST_REPORTED]
-        _write_report(report, fitted, found, scores, np.sort(rows))
+        rows = np.sort(np.random.default_rng(0).permutation(label.size)[:MOST_REPORTED])
+        _write_report(report, fitted, found, scores[rows], rows)
     ranks = np.array(fitted.rank_names(), dtype=object)
     by_rank = Counter(ranks[label[label >= 0]].tolist())
     promise, is_promised = names.promise_of(fitted)

@@ -29,6 +29,7 @@ from hierlpr.report.names import (
     usual_threshold,
 )
 
+CROSS_NAMED = " Below, each sample is named after calibrating on nine tenths of the others."
 CURVE_POINTS = 25
 MOST_CURVES = 6_000  # with more labels, only the best supported ones get a drawing
 MOST_ENTRIES = 40_000  # labels over all samples shown: keeps the file small
@@ -219,14 +220,16 @@ class Names:
         return any(row.is_certified is not None for row in self.rows)
 
 
-def names_of(output: ModelOutput, most_stopped: int) -> Names | None:
-    """Name the samples of a report; None if the model is not for one name per sample."""
+def names_of(
+    output: ModelOutput, most_stopped: int, named: tuple[Any, Any] | None = None
+) -> Names | None:
+    """Name the samples of a report, unless they are; None if the model is not for names."""
     model, h = output.model, output.hierarchy
     rule = model.sets_
     if model.path_style_ is None and (rule is None or not rule.one_path):
         return None
     table = Table(output.scores, h.labels)
-    label, chance = model.name_samples(table, output.block_score)
+    label, chance = named or model.name_samples(table, output.block_score)
     truth = output.truth if output.has_truth else None
     usual = usual_threshold(model)
     by_threshold = name_by_threshold(output.scores, h, usual)
@@ -236,7 +239,7 @@ def names_of(output: ModelOutput, most_stopped: int) -> Names | None:
     called = sparse.csr_array((np.ones(row.size, dtype=bool), (row, column)), shape=shape)
     return Names(
         n_named=int(np.count_nonzero(label >= 0)),
-        promise=promise_of(model)[0],
+        promise=promise_of(model)[0] + (CROSS_NAMED if named else ""),
         error=None if rule is None else rule.error,
         wrong=ours.wrong() if output.has_truth else None,
         usual=usual,

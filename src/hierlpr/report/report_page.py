@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import os
 import warnings
@@ -87,6 +88,7 @@ def write_report(
     about: Mapping[str, str] | None = None,
     max_samples: int = 200,
     sample_weight: Any = None,
+    named: tuple[Any, Any] | None = None,
 ) -> Report:
     """Write one self-contained HTML file: the answer, curves, hierarchy, samples and labels.
 
@@ -112,6 +114,9 @@ def write_report(
         How many samples can be looked at on their own; the page says how they were chosen.
     sample_weight : array-like of shape (n_samples,), optional
         Weight of each sample in shares, means and curves; 0 leaves it out. Counts stay plain.
+    named : pair of arrays, optional
+        Of a model for one name per sample: the label of each sample (-1: none) and its chance, if
+        the model was calibrated on these samples and named each of them by cross-calibration.
 
     Returns
     -------
@@ -135,7 +140,8 @@ def write_report(
     check_page_name(path)
     if not isinstance(model, HierLPR):  # a classifier: features become scores
         model, scores = model.model_, model.score_table(scores)
-    options = {"max_samples": max_samples, "sample_weight": sample_weight}
+    options: dict[str, Any] = {"sample_weight": sample_weight, "named": named}
+    options["max_samples"] = max_samples
     report = gather(model, scores, truth, title=title, about=about, **options)
     for note in seen_warnings(report.summary.counts):
         warnings.warn(note, HierlprWarning, stacklevel=2)
@@ -152,11 +158,15 @@ def gather(
     about: Mapping[str, str] | None = None,
     max_samples: int = 200,
     sample_weight: Any = None,
+    named: tuple[Any, Any] | None = None,
 ) -> Report:
     """Compute all numbers of the report; parameters as in `write_report`."""
     max_samples = check_count(max_samples, name="max_samples", least=0)
+    if named is not None:  # names of samples that the calibration did not see
+        model = copy.copy(model)
+        model.keys_ = {}
     output = apply_model(model, scores, truth, is_truth_needed=False, sample_weight=sample_weight)
-    names = names_of(output, min(max_samples, MOST_STOPPED))
+    names = names_of(output, min(max_samples, MOST_STOPPED), named)
     if names is not None:  # calls are names, which no cutoff explains
         output, max_samples = replace(output, called=names.called), 0
     summary = summarize(output)
