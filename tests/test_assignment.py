@@ -403,7 +403,8 @@ def test_models_and_truth_of_another_kind(tmp_path):
     file, known, _ = sintax(tmp_path, 7, 30)
     with pytest.raises(FileError):
         assign_names(known, file, tmp_path / "out.csv")
-    HierLPR().fit([[0.1], [0.2]], [[0], [1]]).save(tmp_path / "fit.hlpr")
+    one = np.random.default_rng(0).random((60, 1))
+    HierLPR().fit(one, one > 0.6).save(tmp_path / "fit.hlpr")
     with pytest.raises(FileError, match="not a model that hierlpr assign wrote"):
         assign_names(tmp_path / "fit.hlpr", file, tmp_path / "out.csv")
     learn_names(file, known, tmp_path / "m.hlpr")

@@ -26,7 +26,7 @@ from hierlpr.cutoff.sets import least_samples
 from hierlpr.cutoff.split import calibration_share as default_share
 from hierlpr.cutoff.split import split_samples
 from hierlpr.data.tables import Table
-from hierlpr.exceptions import DataError, FileError, Note, UnreachableWarning
+from hierlpr.exceptions import DataError, FileError, HierlprWarning, Note, UnreachableWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.lineages import Float, Index, Predictions, written_paths
 from hierlpr.io.predictions import (
@@ -214,7 +214,9 @@ def _fit(
     labels = [h.labels[i] for i in columns.tolist()]
     part = columns[: np.count_nonzero(is_fitted)]
     shown = h.subset(labels[: part.size])
-    model = HierLPR(shown).fit(Table(scores[:, part], shown.labels), truth[:, part])
+    with warnings.catch_warnings():  # the outcome says how many samples are needed
+        warnings.filterwarnings("ignore", ".*too few to learn from", HierlprWarning)
+        model = HierLPR(shown).fit(Table(scores[:, part], shown.labels), truth[:, part])
     return extend(model, Hierarchy(h.edges, labels=labels, names=h.names), {}), columns
 
 
