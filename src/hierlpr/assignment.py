@@ -169,8 +169,8 @@ def learn_names(
     ours, chance = _cross_name(model, scores[kept], held[kept], goal, rng)
     _calibrate(model, scores[kept], held[kept], goal)
     if report is not None:
-        more = {"truth": held[kept], "named": (ours.label, chance)}
-        _write_report(report, model, found, scores[kept], rows[kept], **more)
+        names_of_page = {"truth": held[kept], "named": (ours.label, chance)}
+        _write_report(report, model, found, scores[kept], rows[kept], **names_of_page)
     if out is not None:
         model.save(out)
     h, usual = model.hierarchy_, names.usual_threshold(model)
