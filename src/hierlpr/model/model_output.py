@@ -36,22 +36,18 @@ class ModelOutput:
 
     Attributes
     ----------
-    model : HierLPR
     samples : tuple of str
         Names of the samples; their numbers if they have none.
     scores, own_lpr, lpr, block_score : matrices
         `own_lpr` is P(label | its own score). `lpr` is what was ranked, which may use the scores
         of the sample's other labels as well.
     called : matrix of bool
-        Labels called; `judged` are those of them that were judged.
+        Labels called; `judged` are those of them whose truth is known.
     truth, unknown, implied : matrices of bool
-        Labels judged to hold; pairs that were not judged; those of them that hold because a
-        descendant does (None: everything was judged). Without truth (`has_truth`), nothing is
-        known to hold.
+        Labels known to hold; pairs of unknown truth; those of them that hold because a descendant
+        does (None: all truth is known). Without truth (`has_truth`), nothing is known to hold.
     sets : CallSets, optional
         Sure and possible labels, if the model has been calibrated for them.
-    level : ndarray of shape (n_labels,)
-        Cutoff of every label.
     weight : ndarray of shape (n_samples,), optional
         Weight of each sample in shares, means and curves, 1 on average.
     """
@@ -67,7 +63,6 @@ class ModelOutput:
     unknown: Any
     implied: Any
     sets: CallSets | None
-    level: Float
     has_truth: bool
     weight: Float | None
 
@@ -77,18 +72,21 @@ class ModelOutput:
         return self.model.hierarchy_
 
     @property
-    def n_samples(self) -> int:
-        """Number of samples."""
-        return len(self.samples)
-
-    @property
     def judged(self) -> Any:
         """Labels called whose truth is known."""
         if self.unknown is None:
             return self.called
-        if isinstance(self.called, np.ndarray):
-            return self.called & ~self.unknown
         return self.called != both(self.called, self.unknown)
+
+    @property
+    def level(self) -> Float:
+        """Cutoff of every label."""
+        return label_levels(self.model.cutoff_, self.hierarchy)
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return len(self.samples)
 
     @property
     def is_dense(self) -> bool:
@@ -126,13 +124,11 @@ def apply_model(
     block_score = consistent_scores(lpr, h, n_jobs=model.n_jobs)
     positive, unknown, implied = block_score != block_score, None, None
     if known is not None:
-        known = known if table.n_stored is None else known.tocsr()
-        known = known.evaluated(h, weight)
+        known = (known if table.n_stored is None else known.tocsr()).evaluated(h, weight)
         positive, unknown, implied = known.positive, known.unknown, known.implied
-    names = table.samples or tuple(map(str, range(table.n_samples)))
     return ModelOutput(
         model=model,
-        samples=names,
+        samples=table.samples or tuple(map(str, range(table.n_samples))),
         scores=table.values,
         own_lpr=own_lpr(model.lpr_, table.values, n_jobs=model.n_jobs),
         lpr=lpr.values,
@@ -142,7 +138,6 @@ def apply_model(
         unknown=unknown,
         implied=implied,
         sets=None if model.sets_ is None else model.sets_on(table, block_score),
-        level=label_levels(model.cutoff_, h),
         has_truth=truth is not None,
         weight=None if weight is None else weight / weight.mean(),
     )
@@ -172,25 +167,26 @@ def known_instances(
     """List the instances of a matrix with their truth, without those where it is unknown."""
     n_samples, n_labels = matrix.shape
     if isinstance(matrix, np.ndarray):
-        score, held = matrix.reshape(-1), np.asarray(truth).reshape(-1)
+        score, positive = matrix.reshape(-1), np.asarray(truth).reshape(-1)
         sample = np.repeat(np.arange(n_samples, dtype=np.int32), n_labels)
-        kept = ~np.isnan(score)
+        is_known = ~np.isnan(score)
         if unknown is not None:
-            kept &= ~np.asarray(unknown).reshape(-1)
+            is_known &= ~np.asarray(unknown).reshape(-1)
     else:
         sample = np.repeat(np.arange(n_samples), np.diff(matrix.indptr))
-        score, held = matrix.data, holds_at(truth, sample, matrix.indices)
-        kept = np.ones(score.size, dtype=bool)
+        score, positive = matrix.data, holds_at(truth, sample, matrix.indices)
+        is_known = np.ones(score.size, dtype=bool)
         if unknown is not None:
-            kept = ~holds_at(unknown, sample, matrix.indices)
-    if not kept.all():
-        score, held, sample = score[kept], held[kept], sample[kept]
+            is_known = ~holds_at(unknown, sample, matrix.indices)
+    if not is_known.all():
+        score, positive, sample = score[is_known], positive[is_known], sample[is_known]
     sizes = np.full(n_samples, n_labels) - (0 if unknown is None else sum_by_sample(unknown))
-    positives = sum_by_sample(truth)
-    own = np.ones(n_samples) if weight is None else weight
-    counts = float(sizes.sum()), float(positives.sum())
-    total = (*counts, float(own @ sizes), float(own @ positives))
-    return KnownInstances(score, held, sample, None if weight is None else weight[sample], total)
+    counts = np.stack([sizes, sum_by_sample(truth)]).astype(np.float64)
+    weighted = counts.sum(axis=1) if weight is None else counts @ weight
+    total: Any = (*map(float, counts.sum(axis=1)), *map(float, weighted))
+    return KnownInstances(
+        score, positive, sample, None if weight is None else weight[sample], total
+    )
 
 
 def both(some: Any, others: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +16,7 @@ from hierlpr.data.duplicates import overlap_note
 from hierlpr.data.tables import sum_by_label
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.metrics.hits import HitCurve
-from hierlpr.model.model_output import (
-    KnownInstances,
-    ModelOutput,
-    both,
-    sum_by_sample,
-)
+from hierlpr.model.model_output import KnownInstances, ModelOutput, both, sum_by_sample
 
 Float = NDArray[np.float64]
 
@@ -36,9 +31,8 @@ METHODS = {
 }
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MethodCurve:
-    """The hit curve of one method with its areas.
+class MethodCurve(NamedTuple):
+    """The hit curve of one method with its areas, NaN without positives or negatives.
 
     `violations` counts the (sample, parent, child) triples that the method calls in the wrong
     order, None where that was not counted. `precision_at_cutoff` is the precision after as many
@@ -53,30 +47,17 @@ class MethodCurve:
     precision_at_cutoff: float | None = None
     violations: int | None = None
 
-    @classmethod
-    def of(
-        cls, key: str, name: str, curve: HitCurve, *, n_calls: int = 0, violations: Any = None
-    ) -> MethodCurve:
-        """Measure a hit curve; areas are NaN unless there are positives and negatives."""
-        sums = curve.sums()
-        areas = (float("nan"), float("nan"))
-        if 0 < sums.positives < sums.calls:
-            areas = sums.au_prc(), sums.normalized_area()
-        at_cutoff = curve.precision_after(n_calls)
-        return cls(key, name, curve.thinned(MOST_CORNERS), *areas, at_cutoff, violations)
 
-
-@dataclass(frozen=True, slots=True)
-class Tradeoff:
+class Tradeoff(NamedTuple):
     """The most calls at which the precision on these samples still reaches `target`.
 
     `n_calls` is 0 where no number of calls reaches it.
     """
 
     target: float
-    n_calls: int
-    precision: float | None
-    recall: float | None
+    n_calls: int = 0
+    precision: float | None = None
+    recall: float | None = None
 
 
 def tradeoffs(curve: HitCurve, *, has_truth: bool = True) -> tuple[Tradeoff, ...]:
@@ -84,21 +65,19 @@ def tradeoffs(curve: HitCurve, *, has_truth: bool = True) -> tuple[Tradeoff, ...
 
     Ties are never split.
     """
-    precision = curve.precision if has_truth else curve.mean_score
-    found = []
+    precision, rows = curve.precision if has_truth else curve.mean_score, []
     for target in TARGETS:
         enough = np.flatnonzero(precision >= target - 1e-12)
-        if enough.size == 0:
-            found.append(Tradeoff(target, 0, None, None))
-            continue
-        at = int(enough[-1])
-        recall = float(curve.recall[at]) if has_truth else None
-        found.append(Tradeoff(target, int(curve.n_calls[at + 1]), float(precision[at]), recall))
-    return tuple(found)
+        row = Tradeoff(target)
+        if enough.size:
+            at = int(enough[-1])
+            recall = float(curve.recall[at]) if has_truth else None
+            row = Tradeoff(target, int(curve.n_calls[at + 1]), float(precision[at]), recall)
+        rows.append(row)
+    return tuple(rows)
 
 
-@dataclass(frozen=True, slots=True)
-class CalibrationBin:
+class CalibrationBin(NamedTuple):
     """Instances predicted in one bin: number, mean prediction, and observed frequency.
 
     `low` and `high` bound the frequency with about 95 % confidence; see `share_interval`.
@@ -111,8 +90,7 @@ class CalibrationBin:
     high: float
 
 
-@dataclass(frozen=True, slots=True)
-class CalibrationCurve:
+class CalibrationCurve(NamedTuple):
     """Bins by rising prediction, and the mean absolute gap over all instances (ECE)."""
 
     bins: tuple[CalibrationBin, ...]
@@ -132,20 +110,17 @@ def calibration_curve(
         np.bincount(cell, x, N_BINS * n_samples).reshape(N_BINS, n_samples)
         for x in (None, instances.truth, instances.score)
     ]
+    own = np.ones(n_samples) if weight is None else weight
     bins = []
     gap = size = 0.0
     for trials, hits, predicted in zip(*sums, strict=True):
-        some = np.flatnonzero(trials)
-        if some.size == 0:
+        if not trials.any():
             continue
-        own = None if weight is None else weight[some]
-        n, n_held, total = (
-            float(x[some].sum() if own is None else x[some] @ own)
-            for x in (trials, hits, predicted)
-        )
-        low, high = share_interval(hits[some], trials[some], own)
-        bins.append(CalibrationBin(int(trials.sum()), total / n, n_held / n, low, high))
-        gap += abs(total - n_held)
+        n, n_hits, total = (float(x @ own) for x in (trials, hits, predicted))
+        some = trials > 0
+        low, high = share_interval(hits[some], trials[some], None if weight is None else own[some])
+        bins.append(CalibrationBin(int(trials.sum()), total / n, n_hits / n, low, high))
+        gap += abs(total - n_hits)
         size += n
     return CalibrationCurve(tuple(bins), gap / max(size, 1e-300))
 
@@ -202,24 +177,18 @@ class Counts:
     def __init__(self, output: ModelOutput) -> None:
         self.output = output
         correct = both(output.called, output.truth)
-        self.called, self.judged, self.hits, self.positives = map(
-            sum_by_sample, (output.called, output.judged, correct, output.truth)
-        )
         unknown = correct != correct if output.unknown is None else output.unknown
-        self.unknown = sum_by_sample(unknown)
-        matrices = {
-            "calls": output.judged,
-            "hits": correct,
-            "positives": output.truth,
-            "unknown": unknown,
-        }
+        self.called, self.judged, self.hits, self.positives, self.unknown = map(
+            sum_by_sample, (output.called, output.judged, correct, output.truth, unknown)
+        )
+        names = ("calls", "hits", "positives", "unknown")
+        matrices = dict(zip(names, (output.judged, correct, output.truth, unknown), strict=True))
         self.by_label = {name: sum_by_label(matrix) for name, matrix in matrices.items()}
         self.weighted_by_label: dict[str, Any] = self.by_label
         if output.weight is not None:
-            self.weighted_by_label = {
-                name: np.asarray(output.weight @ matrix).ravel()
-                for name, matrix in matrices.items()
-            }
+            weigh = output.weight
+            weighted = {name: np.asarray(weigh @ x).ravel() for name, x in matrices.items()}
+            self.weighted_by_label = weighted
         if isinstance(output.block_score, np.ndarray):
             self.expected_hits = np.einsum("ij,ij->i", output.block_score, output.judged)
         else:
@@ -297,11 +266,13 @@ def summarize(output: ModelOutput) -> Summary:
             matrix = _method_scores(key, output)
             along = curve if key == "hierlpr" else output.instances(matrix).curve()
             n_wrong = _violations(output.hierarchy, matrix) if output.is_dense else None
-            methods.append(MethodCurve.of(key, name, along, n_calls=n_calls, violations=n_wrong))
-        calibrations = [
-            calibration_curve(x, output.n_samples, output.weight)
-            for x in (output.instances(output.lpr), ours)
-        ]
+            sums, areas = along.sums(), (float("nan"), float("nan"))
+            if 0 < sums.positives < sums.calls:
+                areas = sums.au_prc(), sums.normalized_area()
+            at_cutoff, kept = along.precision_after(n_calls), along.thinned(MOST_CORNERS)
+            methods.append(MethodCurve(key, name, kept, *areas, at_cutoff, n_wrong))
+        pair = output.instances(output.lpr), ours
+        calibrations = [calibration_curve(x, output.n_samples, output.weight) for x in pair]
     return Summary(
         output=output,
         counts=counts,
