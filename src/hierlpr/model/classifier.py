@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self, get_args
+from typing import Any, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,14 +28,13 @@ from hierlpr.data.truth import Truth, align_truth
 from hierlpr.exceptions import DataError, HierlprError, warn
 from hierlpr.first_stage import FirstStage
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.model import cross_fitting, inputs
+from hierlpr.hierarchy.conversion import HierarchyLike, as_hierarchy
+from hierlpr.model import cross_fitting
 from hierlpr.model.cross_fitting import count_rows, take_rows
 from hierlpr.model.estimator import HierLPR
+from hierlpr.model.inputs import positive_weight_rows, refuse_unknown_labels
 from hierlpr.model.persistence import save_classifier
 from hierlpr.model.prediction import Predictor
-
-if TYPE_CHECKING:
-    from hierlpr.hierarchy.conversion import HierarchyLike
 
 Float = NDArray[np.float64]
 MIN_CLUSTERS = 3  # two to train on, one for the cutoff
@@ -173,64 +172,61 @@ class HierarchicalClassifier(Predictor, BaseEstimator):  # type: ignore[misc]
         goal = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         X = _indexable(X)
         samples = Table(np.empty((count_rows(X), 0)), (), *row_names(X, "X"))
-        given = None if self.hierarchy is None else inputs.as_hierarchy(self.hierarchy)
-        if given is None:
+        hierarchy = None if self.hierarchy is None else as_hierarchy(self.hierarchy)
+        if hierarchy is None:
             y, _ = truth_table(y, None, samples)
-        hierarchy = given or Hierarchy(labels=y.labels)
-        options: dict[str, Any] = {"propagate_truth": self.propagate_truth, "name": "X"}
-        known = align_truth(y, hierarchy, samples, **options)
-        known = known.in_clusters(cluster_ids(clusters, samples, name="X"))
-        if known.n_clusters is not None and known.n_clusters < MIN_CLUSTERS:
+        h = hierarchy or Hierarchy(labels=y.labels)
+        truth = align_truth(y, h, samples, propagate_truth=self.propagate_truth, name="X")
+        truth = truth.in_clusters(cluster_ids(clusters, samples, name="X"))
+        if truth.n_clusters is not None and truth.n_clusters < MIN_CLUSTERS:
             raise DataError(
-                f"clusters: {known.n_clusters} cluster(s) for {known.shape[0]:,} samples; at least "
+                f"clusters: {truth.n_clusters} cluster(s) for {truth.shape[0]:,} samples; at least "
                 f"{MIN_CLUSTERS} are needed, to train on some and to choose a cutoff on others."
             )
-        inputs.refuse_unknown_labels(known, hierarchy)
-        own = match_weights(sample_weight, samples, name="X")
-        own = checks.check_sample_weight(own, known.shape[0], keep_equal=True)
-        check_bound(goals_of(**goal)[0] if goal else None, own, self.max_weight)
-        used, weight = inputs.positive_weight_rows(own, known.shape[0])
+        refuse_unknown_labels(truth, h)
+        weight = match_weights(sample_weight, samples, name="X")
+        weight = checks.check_sample_weight(weight, truth.shape[0], keep_equal=True)
+        check_bound(goals_of(**goal)[0] if goal else None, weight, self.max_weight)
+        rows, unequal = positive_weight_rows(weight, truth.shape[0])
         rng = np.random.default_rng(self.random_state)
         self.__dict__.pop("model_", None)  # so that no promise outlives an interrupted fit
-        kept, held_out = used, used[:0]
+        held_out = rows[:0]
         if goal:
-            unit = known[used].cluster
-            split = split_samples(used.size, self.holdout, rng, unit=unit, name="X")
-            kept, held_out = (used[part] for part in split)
-        kept_weight = None if own is None or weight is None else own[kept]
-        x_kept, known_kept = take_rows(X, kept), known[kept]
-        scores = self._fit_estimators(estimator, x_kept, known_kept, kept_weight, rng)
-        self.oof_scores_ = np.full(known.shape, np.nan)
-        self.oof_scores_[kept] = scores
-        self.held_out_, self.hierarchy_ = held_out, hierarchy
-        self.classes_ = np.array(hierarchy.labels, dtype=object)
+            unit = truth[rows].cluster
+            split = split_samples(rows.size, self.holdout, rng, unit=unit, name="X")
+            rows, held_out = (rows[part] for part in split)
+        fit_weight = None if weight is None or unequal is None else weight[rows]
+        scores = self._fit_estimators(estimator, take_rows(X, rows), truth[rows], fit_weight, rng)
+        self.oof_scores_ = np.full(truth.shape, np.nan)
+        self.oof_scores_[rows] = scores
+        self.held_out_, self.hierarchy_ = held_out, h
+        self.classes_ = np.array(h.labels, dtype=object)
         is_stage = isinstance(estimator, FirstStage)
         lpr = "probability" if is_stage and self.lpr == "auto" else self.lpr
-        model = HierLPR(given, lpr=lpr, joint=self.joint)
-        table = Table(scores, hierarchy.labels)
-        model.fit_aligned(hierarchy, table, known_kept, kept_weight)
+        model = HierLPR(hierarchy, lpr=lpr, joint=self.joint)
+        model.fit_aligned(h, Table(scores, h.labels), truth[rows], fit_weight)
         # Later scores come from other classifiers than these out-of-fold ones: compare ranges only.
         model.sample_summary_ = None
         self.model_ = model
         if goal:
-            self.model_.calibrate(
+            model.calibrate(
                 self.scores(take_rows(X, held_out)),
-                known[held_out],
+                truth[held_out],
                 groups=self.groups,
                 unreachable=self.unreachable,
-                sample_weight=None if own is None else own[held_out],
+                sample_weight=None if weight is None else weight[held_out],
                 max_weight=self.max_weight,
                 **goal,
             )
             # Scores do not show copies: those of training samples are out of fold.
             keys = feature_keys(X)
-            parts = SampleKeys.of(keys[held_out]), SampleKeys.of(keys[kept])
+            parts = SampleKeys.of(keys[held_out]), SampleKeys.of(keys[rows])
             caveats = leakage_warnings(*parts, what="features")
             if self.confidence is not None and clusters is None:
-                caveats += cross_fitting.cluster_caveats(X, samples, known)
+                caveats += cross_fitting.cluster_caveats(X, samples, truth)
             for note in caveats:
                 warn(note)
-            self.model_.cutoff_ = self.model_.cutoff_.with_caveats(caveats)
+            model.cutoff_ = model.cutoff_.with_caveats(caveats)
         return self
 
     def scores(self, X: Any) -> Float:
@@ -314,16 +310,17 @@ class HierarchicalClassifier(Predictor, BaseEstimator):  # type: ignore[misc]
             self.estimators_ = [estimator]
             self.n_features_in_ = estimator.n_features_in_
             return np.asarray(estimator.oof_proba_)
-        unit, size = _units(truth)
-        if size.size < self.cv:
+        unit = np.arange(len(y)) if truth.cluster_number is None else truth.cluster_number
+        n_units = int(unit.max()) + 1
+        if n_units < self.cv:
             count = f"n_samples = {len(y):,}"
             if truth.cluster is not None:
-                count += f" in {size.size:,} clusters, and clusters stay whole"
+                count += f" in {n_units:,} clusters, and clusters stay whole"
             raise DataError(f"Too few training samples for {self.cv} folds: {count}.")
         if len(getattr(x, "shape", ())) == 2:  # texts in a list have no number of features
             self.n_features_in_ = int(x.shape[1])
         splitter = KFold(self.cv, shuffle=True, random_state=int(rng.integers(2**31)))
-        in_fold = (np.isin(unit, test) for _, test in splitter.split(size))
+        in_fold = (np.isin(unit, test) for _, test in splitter.split(np.arange(n_units)))
         folds, n_jobs = [(np.flatnonzero(~x), np.flatnonzero(x)) for x in in_fold], self.n_jobs
         scores, self.estimators_ = cross_fitting.train(
             estimator, x, y, folds, weight=weight, n_jobs=n_jobs, on_progress=on_progress
@@ -348,15 +345,6 @@ class HierarchicalClassifier(Predictor, BaseEstimator):  # type: ignore[misc]
                 + ("\nHint: write () after its name." if isinstance(self.estimator, type) else "")
             )
         return clone(self.estimator)
-
-
-def _units(truth: Truth) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the unit of each sample, its cluster or itself, and the samples of each unit."""
-    n_samples = truth.shape[0]
-    if truth.cluster is None:
-        return np.arange(n_samples), np.ones(n_samples, dtype=np.intp)
-    _, unit, size = np.unique(truth.cluster, return_inverse=True, return_counts=True)
-    return unit.reshape(-1).astype(np.intp), size
 
 
 def _indexable(x: Any) -> Any:
