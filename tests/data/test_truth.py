@@ -187,7 +187,7 @@ def test_one_name_or_path_per_sample_brings_its_ancestors(kind):
 
 def test_class_numbers_are_names_of_labels():
     flat = Hierarchy(labels=["0", "1", "2"])
-    for data in ([2, 0, 1], np.array([2, 0, 1]), pd.Series([2, 0, 1])):
+    for data in ([2, 0, 1], np.array([2, 0, 1]), np.array([[2], [0], [1]]), pd.Series([2, 0, 1])):
         assert align_truth(data, flat).positive.argmax(axis=1).tolist() == [2, 0, 1]
     with pytest.raises(DataError, match="must be a matrix"):
         align_truth([1, 0, 1], Hierarchy(labels=["0"]))

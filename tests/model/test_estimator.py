@@ -37,88 +37,45 @@ def model(parts):
 
 # -- scikit-learn's own checks -------------------------------------------------------------------
 
-
-class Checked(HierLPR):
-    """HierLPR as the checks need it: they give one target, we need one for each label."""
-
-    def fit(self, X, y=None):
-        return super().fit(X, self._wide(X, y))
-
-    def score(self, X, y=None):
-        return super().score(X, self._wide(X, y))
-
-    def _wide(self, X, y):
-        if y is None:
-            return None
-        target = np.asarray(y)
-        truth = (target.reshape(target.shape[0], -1)[:, :1] == target.flat[0]).astype(int)
-        shape = X.shape if sparse.issparse(X) else np.asarray(X).shape
-        return np.repeat(truth, shape[1], axis=1) if len(shape) == 2 else truth
-
-
-EXPECTED_FAILURES = {
+ONE_COLUMN = "the check wants one column from predict; ours: one per label"
+CLASS_NUMBERS = "the check gives class numbers that are neither 0 and 1 nor labels"
+COPIES = "a weight is no number of copies: folds and smoothing go by samples"
+SCORES_FAIL = {
     "check_n_features_in_after_fitting": "the error counts labels, not features",
     "check_dtype_object": "entries that are no numbers raise DataError, a ValueError, where the "
     "check wants TypeError",
-    "check_estimator_sparse_array": "the check wants one column from predict; ours: one per label",
-    "check_estimator_sparse_matrix": "the same",
-    "check_dataframe_column_names_consistency": "frames go by label name, in any order, so there "
-    "is no warning about order; and errors name the labels in our own words",
+    "check_estimator_sparse_array": ONE_COLUMN,
+    "check_estimator_sparse_matrix": ONE_COLUMN,
+    "check_estimators_nan_inf": CLASS_NUMBERS,  # as floats
+    "check_fit2d_1feature": CLASS_NUMBERS,
+    "check_sample_weight_equivalence_on_dense_data": COPIES,
+    "check_sample_weight_equivalence_on_sparse_data": "CSR scores list pairs, dense ones do not",
+    "check_sample_weights_not_an_array": CLASS_NUMBERS,
+    "check_sample_weights_not_overwritten": CLASS_NUMBERS,
+    "check_sample_weights_pandas_series": CLASS_NUMBERS,
+    "check_sample_weights_shape": CLASS_NUMBERS,
+    "check_transformer_data_not_an_array": "the target is of a type that only the check has",
+}
+FEATURES_FAIL = {
+    "check_estimator_sparse_array": ONE_COLUMN,
+    "check_estimator_sparse_matrix": ONE_COLUMN,
+    "check_estimators_dtypes": CLASS_NUMBERS,
+    "check_fit2d_1feature": CLASS_NUMBERS,
+    "check_sample_weight_equivalence_on_dense_data": COPIES,
+    "check_sample_weight_equivalence_on_sparse_data": COPIES,
+    "check_sample_weights_not_an_array": CLASS_NUMBERS,
+    "check_sample_weights_not_overwritten": CLASS_NUMBERS,
+    "check_sample_weights_pandas_series": CLASS_NUMBERS,
+    "check_sample_weights_shape": CLASS_NUMBERS,
 }
 
 
-@pytest.mark.filterwarnings("ignore:The AUC of")  # some checks have reversed scores
-@parametrize_with_checks([Checked()], expected_failed_checks=lambda _: EXPECTED_FAILURES)
-def test_scikit_learn_estimator_checks(estimator, check):
-    check(estimator)
-
-
-# As scikit-learn runs them, the checks give one target column, with classes as numbers. No labels
-# of several score columns, and no 0/1 truth, can be read from that.
-ONE_COLUMN = """
-check_all_zero_sample_weights_error check_dict_unchanged check_dont_overwrite_parameters
-check_dtype_object check_estimator_sparse_array check_estimator_sparse_matrix
-check_estimator_sparse_tag check_estimators_dtypes check_estimators_fit_returns_self
-check_estimators_nan_inf check_estimators_overwrite_params check_estimators_pickle
-check_f_contiguous_array_estimator check_fit2d_1feature check_fit2d_1sample
-check_fit2d_predict1d check_fit_check_is_fitted check_fit_idempotent check_fit_score_takes_y
-check_methods_sample_order_invariance check_methods_subset_invariance check_n_features_in
-check_n_features_in_after_fitting check_pipeline_consistency
-check_positive_only_tag_during_fit check_readonly_memmap_input
-check_sample_weight_equivalence_on_dense_data check_sample_weight_equivalence_on_sparse_data
-check_sample_weights_list check_sample_weights_not_an_array
-check_sample_weights_not_overwritten check_sample_weights_pandas_series
-check_sample_weights_shape check_transformer_data_not_an_array check_transformer_general
-check_transformer_preserve_dtypes
-"""
-ONE_COLUMN_FAILURES = dict.fromkeys(
-    ONE_COLUMN.split(), "the check gives one target column for several columns of scores"
-)
-CLASS_NUMBERS = """
-check_estimators_dtypes check_fit2d_1feature check_sample_weights_not_overwritten
-check_sample_weights_pandas_series check_sample_weights_shape
-check_sample_weights_not_an_array
-"""
-CLASS_NUMBERS_FAILURES = dict.fromkeys(
-    CLASS_NUMBERS.split(), "the check gives class numbers other than 0 and 1 as truth"
-)
-FOLDS = "folds are drawn by sample, so two copies of a sample are not one sample of weight 2"
-OF_CLASSIFIER = CLASS_NUMBERS_FAILURES | {
-    "check_sample_weight_equivalence_on_dense_data": FOLDS,
-    "check_sample_weight_equivalence_on_sparse_data": FOLDS,
-    "check_estimator_sparse_array": "the check wants one column from predict; ours: one per label",
-    "check_estimator_sparse_matrix": "the same",
-}
-
-
-@pytest.mark.filterwarnings("ignore:The AUC of")
+@pytest.mark.filterwarnings("ignore:The AUC of", "ignore:.*labelled sample.* are too few")
 @parametrize_with_checks(
     [HierLPR(), HierarchicalClassifier(LogisticRegression(), cv=2)],
-    expected_failed_checks=lambda x: (
-        ONE_COLUMN_FAILURES if isinstance(x, HierLPR) else OF_CLASSIFIER
-    ),
+    expected_failed_checks=lambda x: SCORES_FAIL if isinstance(x, HierLPR) else FEATURES_FAIL,
 )
-def test_scikit_learn_estimator_checks_with_their_own_targets(estimator, check):
+def test_scikit_learn_estimator_checks(estimator, check):
     check(estimator)
 
 

@@ -135,9 +135,12 @@ def class_numbers(data: Any, labels: Hierarchy | Sequence[str] | None) -> Sample
             return None
         samples, backend = row_names(data, "truth")
         data = series.to_list()
-    if isinstance(data, np.ndarray) and (data.ndim != 1 or data.dtype.kind not in "iu"):
-        return None
-    values = data.tolist() if isinstance(data, np.ndarray) else list(data)
+    if isinstance(data, np.ndarray):
+        is_column = data.ndim == 1 or data.shape[1:] == (1,)
+        if not is_column or data.dtype.kind not in "iu":
+            return None
+        data = data.reshape(-1).tolist()
+    values = list(data)
     if names is None or len(names) < 2 or not all(type(value) is int for value in values):
         return None  # of a single label, 0 and 1 are its truth
     texts: list[Any] = [str(value) for value in values]
