@@ -78,6 +78,7 @@ def fit_file(
     calibration_share: float | None = None,
     lpr: Any = "auto",
     joint: bool | str = "auto",
+    leaves: str = "auto",
     seed: int = 0,
     weights: AnyPath | None = None,
     **options: Unpack[RunKeywords],
@@ -102,7 +103,7 @@ def fit_file(
         As in :meth:`hierlpr.HierLPR.fit_calibrate`.
     lpr : str or estimator
         As in :class:`hierlpr.HierLPR`.
-    joint : bool or "auto"
+    joint, leaves : bool or str
         As in :class:`hierlpr.HierLPR`.
     seed : int
         Draws the samples for calibration, and the subset.
@@ -121,7 +122,8 @@ def fit_file(
     inputs: dict[str, Any] = {"the hierarchy": loaded.report.path or None, "the weights": weights}
     refuse_overlap({"the output": out}, inputs | dict(zip(names, files, strict=False)))
     missing = run.table.get("missing_scores", "error")
-    model = HierLPR(hierarchy=run.hierarchy, lpr=lpr, joint=joint, missing_scores=missing)
+    params: dict[str, Any] = {"lpr": lpr, "joint": joint, "leaves": leaves}
+    model = HierLPR(hierarchy=run.hierarchy, missing_scores=missing, **params)
     model.check_params()
     clusters = read_clusters(files[:2], **run.table) | (
         read_clusters(files[2:], **run.table) if calibration else {}

@@ -12,6 +12,7 @@ from hierlpr._utils.checks import check_level
 from hierlpr.cli import _options as opt
 from hierlpr.cli._shell import Shell, put_json
 from hierlpr.cutoff.choose import Unreachable
+from hierlpr.hierarchy.roll_up import RollUp
 from hierlpr.lpr.estimators import ESTIMATORS
 from hierlpr.workflows import FitOutcome
 
@@ -69,6 +70,13 @@ from hierlpr.workflows import FitOutcome
     ("error", "allow"),
     "Whether scores in a wide table may be missing, here and when the model is used.",
     "error",
+)
+@opt.choice(
+    "--leaves",
+    get_args(RollUp),
+    "Other labels, if only leaves have scores: the sum (of classes that exclude each other) or the "
+    "largest score below; auto: the sum if rows add up to 1.",
+    "auto",
 )
 @opt.propagate_truth
 @opt.weights

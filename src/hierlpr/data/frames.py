@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from itertools import pairwise
@@ -13,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from hierlpr._utils.checks import check_real_array, is_sparse, nearest, quote_names
-from hierlpr.exceptions import DataError, HierlprWarning
+from hierlpr.exceptions import DataError, warn
 from hierlpr.hierarchy import Hierarchy
 
 SAMPLE_COLUMN, LABEL_COLUMN = "sample", "label"  # of long frames
@@ -64,11 +63,15 @@ def like_given(
     """Return a matrix of `values` (samples x labels) in the container of `data`.
 
     A data frame gives a frame of the same library with the labels as columns, the same index and,
-    with `samples_column`, the column ``sample``. Anything else gives the matrix.
+    with `samples_column`, the column ``sample``; a long frame gives one row per sample. Anything
+    else, and a sparse matrix of values, gives the matrix.
     """
     frame = None if isinstance(data, np.ndarray) else as_frame(data, "data")
-    if frame is None:
+    if frame is None or is_sparse(values):
         return values
+    if samples_column and long_columns(frame, labels):
+        samples = list(dict.fromkeys(map(str, frame[SAMPLE_COLUMN].to_list())))
+        frame = nw.from_dict({SAMPLE_COLUMN: samples}, backend=frame.implementation)
     is_named = samples_column and SAMPLE_COLUMN in frame.columns and SAMPLE_COLUMN not in labels
     native = frame.to_native()
     if nw.dependencies.is_pandas_like_dataframe(native):
@@ -229,7 +232,19 @@ def _unknown_label_hint(text: str, known: Mapping[str, int]) -> str:
     return nearest(text, known) or "the labels are those of hierarchy.labels."
 
 
-# -- long frames of pairs -------------------------------------------------------------------------
+# -- pairs of samples and labels ------------------------------------------------------------------
+
+# A CSR matrix with the value of each pair, its labels, its samples, and the library of a frame.
+PairValues = tuple[sparse.csr_array, tuple[str, ...], tuple[str, ...] | None, str | None]
+
+
+def long_columns(frame: Any, labels: Hierarchy | Sequence[str] | None) -> list[str] | None:
+    """Return the column of values of a long frame, if it has one; None if the frame is wide."""
+    names = labels.labels if isinstance(labels, Hierarchy) else labels
+    if not isinstance(frame, nw.DataFrame) or (names is not None and LABEL_COLUMN in names):
+        return None
+    others = [x for x in frame.columns if x not in (SAMPLE_COLUMN, LABEL_COLUMN)]
+    return others if len(frame.columns) == len(others) + 2 and len(others) < 2 else None
 
 
 def label_pairs(
@@ -238,46 +253,85 @@ def label_pairs(
     samples: Sequence[str] | None,
     *,
     name: str,
-) -> tuple[sparse.csr_array, tuple[str, ...], tuple[str, ...]] | None:
-    """Read a frame with the columns ``sample`` and ``label``, and perhaps one of values.
+) -> PairValues | None:
+    """Read truth from a frame with the columns ``sample`` and ``label``, and perhaps a value.
 
-    Returns a matrix with 1, or the value, of each pair, its labels and its samples: those wanted,
-    by default those of the frame. Returns None for other data.
+    Returns None for other data. The samples are those wanted, by default those of the frame.
     """
     frame = None if is_sparse(data) else as_frame(data, name)
-    names = labels.labels if isinstance(labels, Hierarchy) else labels
-    if frame is None or (names is not None and LABEL_COLUMN in names):
+    columns = long_columns(frame, labels)
+    if columns is None:
         return None
-    columns = [x for x in frame.columns if x not in (SAMPLE_COLUMN, LABEL_COLUMN)]
-    if len(frame.columns) - len(columns) < 2 or len(columns) > 1:
-        return None
-    sample, text = (list(map(str, frame[x].to_list())) for x in (SAMPLE_COLUMN, LABEL_COLUMN))
-    value = np.ones(len(sample))
-    if columns:
-        value = check_real_array(frame[columns[0]].to_numpy(), name=f"{name}: {columns[0]!r}")
-    rows = {x: i for i, x in enumerate(dict.fromkeys(sample) if samples is None else samples)}
-    others = list(dict.fromkeys(x for x in sample if x not in rows))
+    sample, text, value = _pairs_of(frame, columns, name)
+    names = tuple(dict.fromkeys(sample) if samples is None else samples)
+    others = list(dict.fromkeys(x for x in sample if x not in set(names)))
     if others:
         raise DataError(
             f"{name} names {len(others):,} sample(s) without scores: {quote_names(others)}.\n"
             "Hint: samples are matched by name: a column 'sample', the index of a pandas frame, or "
             "the row number; leave out the pairs of other samples."
         )
+    n_silent = len(names) - len(set(sample))
+    if n_silent:
+        warn(
+            f"{n_silent:,} of {len(names):,} samples are not in the {name}; they are taken to have "
+            "no label."
+        )
+    return *_pair_matrix(sample, text, value, names, labels, name), names, None
+
+
+def pair_values(
+    data: Any, labels: Hierarchy | Sequence[str] | None, *, name: str
+) -> PairValues | None:
+    """Read scores from a frame ``sample,label,score`` or mappings of labels to scores, else None.
+
+    The mappings are a list, one for each sample, or the values of a mapping of samples.
+    """
+    backend = samples = None
+    if isinstance(data, Mapping):
+        samples, data = tuple(map(str, data)), list(data.values())
+    if isinstance(data, list | tuple):
+        if not data or not all(isinstance(row, Mapping) for row in data):
+            return None
+        rows = [str(i) for i, row in enumerate(data) for _ in row]
+        text = [str(label) for row in data for label in row]
+        value = check_real_array([x for row in data for x in row.values()], name=name)
+        names = tuple(map(str, range(len(data))))
+        return *_pair_matrix(rows, text, value, names, labels, name), samples, None
+    frame: Any = None if is_sparse(data) else as_frame(data, name)
+    columns = long_columns(frame, labels)
+    if not columns:
+        return None
+    rows, text, value = _pairs_of(frame, columns, name)
+    samples, backend = tuple(dict.fromkeys(rows)), frame.implementation.value
+    return *_pair_matrix(rows, text, value, samples, labels, name), samples, backend
+
+
+def _pairs_of(frame: Any, columns: list[str], name: str) -> tuple[list[str], list[str], Any]:
+    """Return the samples, labels and values of the rows of a long frame; by default 1."""
+    sample, text = (list(map(str, frame[x].to_list())) for x in (SAMPLE_COLUMN, LABEL_COLUMN))
+    value = np.ones(len(sample))
+    if columns:
+        value = check_real_array(frame[columns[0]].to_numpy(), name=f"{name}: {columns[0]!r}")
+    return sample, text, value
+
+
+def _pair_matrix(
+    sample: Sequence[str],
+    text: Sequence[str],
+    value: Any,
+    samples: Sequence[str],
+    labels: Hierarchy | Sequence[str] | None,
+    name: str,
+) -> tuple[sparse.csr_array, tuple[str, ...]]:
+    """Return a CSR matrix with the value of each pair, and its labels."""
+    row = {x: i for i, x in enumerate(samples)}
     names, at = _columns_of(text, sample, labels, name)
-    key = np.array([rows[x] for x in sample], np.int64) * len(names) + np.array(at, np.int64)
+    key = np.array([row[x] for x in sample], np.int64) * len(names) + np.array(at, np.int64)
     key, first, place = np.unique(key, return_index=True, return_inverse=True)
     if not np.array_equal(value, value[first][place], equal_nan=True):
         again = int(np.argmax((value != value[first][place]) & ~np.isnan(value)))
         raise DataError(f"{name} gives two values for sample {sample[again]!r}, {text[again]!r}.")
-    row, column = np.divmod(key, max(1, len(names)))
-    ptr = np.cumsum(np.bincount(row + 1, minlength=len(rows) + 1))
-    matrix = sparse.csr_array((value[first], column, ptr), shape=(len(rows), len(names)))
-    n_silent = len(rows) - len(set(sample))
-    if n_silent:
-        warnings.warn(
-            f"{n_silent:,} of {len(rows):,} samples are not in the {name}; they are taken to have "
-            "no label.",
-            HierlprWarning,
-            stacklevel=6,
-        )
-    return matrix, tuple(names), tuple(rows)
+    number, column = np.divmod(key, max(1, len(names)))
+    ptr = np.cumsum(np.bincount(number + 1, minlength=len(row) + 1))
+    return sparse.csr_array((value[first], column, ptr), shape=(len(row), len(names))), names

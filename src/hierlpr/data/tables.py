@@ -6,7 +6,7 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import narwhals.stable.v1 as nw
 import numpy as np
@@ -18,11 +18,14 @@ from hierlpr.data import frames
 from hierlpr.data.frames import SAMPLE_COLUMN, as_frame
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
+from hierlpr.hierarchy.roll_up import RollUp, labels_without_scores, roll_up_columns
 
 # Cutoffs, level profiles and the tempering of the joint posterior are learned from at most this
 # many instances, so that memory stays bounded.
 MOST_INSTANCES = 2**23
 LEAST_SAMPLES = 10
+# Of truth: a matrix, one that lacks columns above others, labels per sample, or one label each.
+TruthForm = Literal["matrix", "leaves", "lists", "one name"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -35,6 +38,7 @@ class Table:
     backend: str | None = None  # library of the data frame ("pandas", ...); None for arrays
     from_complete_list: bool = False  # dense values come from a list of pairs that is complete
     columns_unnamed: bool = False  # columns had no names and were taken in the order of the labels
+    rolled_up: Literal["sum", "max"] | None = None  # how labels without a column got scores
 
     def __repr__(self) -> str:
         listed = "" if self.n_stored is None else f", {self.n_stored:,} values listed"
@@ -58,11 +62,20 @@ class Table:
         return replace(self, values=self.values[rows], samples=names)
 
 
-def align(data: Any, labels: Hierarchy | Sequence[str] | None, *, name: str) -> Table:
+def align(
+    data: Any,
+    labels: Hierarchy | Sequence[str] | None,
+    *,
+    name: str,
+    allow_leaves: bool = False,
+) -> Table:
     """Convert a matrix or data frame to float64 with columns in the order of `labels`.
 
     Columns of arrays are matched by position, those of data frames by name. A frame may also have a
-    column ``sample`` with the names of the samples. Without `labels` the data define them.
+    column ``sample`` with the names of the samples. Without `labels` the data define them. Values
+    of pairs (a frame ``sample,label,value``, a mapping of each sample to ``{label: value}``, or a
+    list of such mappings) give a CSR matrix unless every pair has one. With `allow_leaves`, labels
+    whose scores follow from those below them may lack a column, and the table then lacks it too.
 
     Raises
     ------
@@ -72,10 +85,14 @@ def align(data: Any, labels: Hierarchy | Sequence[str] | None, *, name: str) -> 
     hierarchy = labels if isinstance(labels, Hierarchy) else None
     names = labels.labels if isinstance(labels, Hierarchy) else labels
     data = getattr(data, "table", data)  # of `hierlpr.io.ReadTable`
+    whole = hierarchy if allow_leaves else None
     if isinstance(data, Table):
-        return data if names is None else _reorder(data, tuple(names), name)
+        return data if names is None else _reorder(data, tuple(names), name, whole)
+    if (pairs := frames.pair_values(data, labels, name=name)) is not None:
+        matrix, columns, samples, backend = pairs
+        return without_unlisted(Table(matrix, columns, samples, backend), whole)
     if not is_sparse(data) and (frame := as_frame(data, name)) is not None:
-        return _frame_table(frame, names, name, hierarchy)
+        return _frame_table(frame, names, name, hierarchy, whole)
     values = _sparse_values(data, name) if is_sparse(data) else check_real_array(data, name=name)
     if values.ndim != 2:
         hint = "Reshape your data; a single sample is one row, [[...]]."
@@ -88,6 +105,8 @@ def align(data: Any, labels: Hierarchy | Sequence[str] | None, *, name: str) -> 
             f"Hint: {hint}"
         )
     given = tuple(names) if names is not None else tuple(map(str, range(values.shape[1])))
+    if whole is not None and values.shape[1] == len(whole.leaves):
+        given = whole.leaves if len(whole.leaves) < whole.n_labels else given
     if values.shape[1] != len(given):
         raise DataError(
             f"{name} has {values.shape[1]:,} columns, but there are {len(given):,} labels: "
@@ -103,28 +122,83 @@ def truth_table(
     scores: Table | None = None,
     *,
     name: str = "truth",
-) -> tuple[Table, bool]:
-    """Return truth as a table of numbers, NaN where unknown, and whether it names one label each.
+) -> tuple[Table, TruthForm]:
+    """Return truth as a table of numbers, NaN where unknown, and the form it came in.
 
     It may be all that `align` takes; lists, sets, series or a mapping of the labels of each sample;
     one label or path of labels per sample; or a long frame with the columns ``sample``, ``label``
     and perhaps one of values. Labels and pairs give a CSR matrix. Samples of the `scores` that a
-    long frame does not name have no label.
+    long frame does not name have no label. Labels above others may lack a column.
     """
     if data is None:
         raise DataError("There is no truth: requires y to be passed, but the target y is None.")
     data = getattr(data, "table", data)  # of `hierlpr.io.ReadTable`
-    if isinstance(data, Table) or is_sparse(data):
-        return align(data, labels, name=name), False
     samples = None if scores is None else scores.samples or tuple(map(str, range(scores.n_samples)))
-    if (pairs := frames.label_pairs(data, labels, samples, name=name)) is not None:
-        return Table(*pairs, None if scores is None else scores.backend), False
-    given = frames.sample_labels(data) or frames.class_numbers(data, labels)
-    if given is None:
-        return align(data, labels, name=name), False
-    rows, samples, backend = given
-    matrix, names = frames.label_matrix(rows, labels, name=name)
-    return Table(matrix, names, samples, backend), all(isinstance(row, str) for row in rows)
+    if not isinstance(data, Table) and not is_sparse(data):
+        if (pairs := frames.label_pairs(data, labels, samples, name=name)) is not None:
+            return Table(*pairs[:3], None if scores is None else scores.backend), "lists"
+        given = frames.sample_labels(data) or frames.class_numbers(data, labels)
+        if given is not None:
+            rows, samples, backend = given
+            is_one_name = all(isinstance(row, str) for row in rows)
+            matrix, names = frames.label_matrix(rows, labels, name=name)
+            return Table(matrix, names, samples, backend), "one name" if is_one_name else "lists"
+    table = align(data, labels, name=name, allow_leaves=isinstance(labels, Hierarchy))
+    is_part = isinstance(labels, Hierarchy) and len(table.labels) < labels.n_labels
+    return table, "leaves" if is_part else "matrix"
+
+
+def without_unlisted(table: Table, hierarchy: Hierarchy | None) -> Table:
+    """Return listed values as an array if all samples have the same labels, and these suffice.
+
+    They suffice if they are all labels or, with a `hierarchy`, if the others follow from them.
+    """
+    csr: Any = table.values
+    n_samples, n_labels = csr.shape
+    used = np.flatnonzero(np.bincount(csr.indices, minlength=n_labels))
+    labels = tuple(table.labels[i] for i in used.tolist())
+    if csr.nnz != n_samples * used.size or not used.size:
+        return table
+    if used.size < n_labels and (hierarchy is None or labels_without_scores(hierarchy, labels)):
+        return table
+    csr.sort_indices()
+    values = csr.data.reshape(n_samples, used.size)
+    return replace(table, values=values, labels=labels, from_complete_list=True)
+
+
+def roll_up(table: Table, hierarchy: Hierarchy, how: RollUp | None) -> Table:
+    """Return scores of all labels from those of leaves, or of some labels; None: not allowed.
+
+    Listed scores stay as they are with None, and with "auto" unless their rows add up to 1.
+    """
+    labels: tuple[str, ...] = table.labels
+    values: Any = table.values
+    if table.n_stored is None:
+        if len(labels) == hierarchy.n_labels:
+            return table
+        if how is None:
+            missing = [label for label in hierarchy.labels if label not in set(labels)]
+            raise DataError(
+                f"scores have no column for {len(missing):,} label(s): {quote_names(missing)}, but "
+                "the model was fitted on scores of all labels.\n"
+                "Hint: hierarchy.roll_up(scores) gives them, or fit on the scores of the leaves."
+            )
+        values, used = roll_up_columns(hierarchy, values, labels, how)
+        return replace(table, values=values, labels=hierarchy.labels, rolled_up=used)
+    column = np.array([hierarchy.index(label) for label in labels], dtype=np.int32)
+    if len(labels) < hierarchy.n_labels:
+        parts = values.data, column[values.indices], values.indptr
+        values = sparse.csr_array(parts, shape=(table.n_samples, hierarchy.n_labels))
+        values.sort_indices()
+        table = replace(table, values=values, labels=hierarchy.labels)
+    leaf = np.array([hierarchy.index(label) for label in hierarchy.leaves])
+    is_leaf = np.isin(np.arange(hierarchy.n_labels), leaf)
+    if how is None or leaf.size == hierarchy.n_labels or not is_leaf[values.indices].all():
+        return table
+    rolled, used = roll_up_columns(hierarchy, values[:, leaf], hierarchy.leaves, how)
+    if how == "auto" and used == "max":  # as implied labels are learned
+        return table
+    return replace(table, values=rolled, rolled_up=used)
 
 
 def dense(matrix: Any) -> NDArray[Any]:
@@ -183,6 +257,8 @@ def refuse_truth_as_scores(
     scores: Matrix, truth: Any, *, name: str = "truth", scores_name: str = "scores"
 ) -> None:
     """Refuse scores that are the truth itself; scores without any 0, or only 0, say nothing."""
+    if scores.shape != truth.shape:  # scores of the leaves alone
+        return
     if isinstance(scores, np.ndarray) and isinstance(truth, np.ndarray):
         is_same = scores.any() and not scores.all() and np.array_equal(scores, truth)
     else:
@@ -237,7 +313,11 @@ def _sparse_values(data: Any, name: str) -> sparse.csr_array:
 
 
 def _frame_table(
-    frame: Any, names: Sequence[str] | None, name: str, hierarchy: Hierarchy | None
+    frame: Any,
+    names: Sequence[str] | None,
+    name: str,
+    hierarchy: Hierarchy | None,
+    whole: Hierarchy | None,
 ) -> Table:
     nested = next((column for column in frame.columns if isinstance(column, tuple)), None)
     if nested is not None:
@@ -258,7 +338,7 @@ def _frame_table(
         columns.remove(SAMPLE_COLUMN)
     else:
         samples = frames.index_names(frame)
-    wanted = tuple(columns) if names is None else tuple(names)
+    wanted = tuple(columns) if names is None else _wanted(columns, names, whole)
     _check_columns(columns, wanted, name, hierarchy, samples or ())
     for column in wanted:
         dtype = frame[column].dtype
@@ -272,6 +352,17 @@ def _frame_table(
     found = frame.select(wanted).to_numpy()
     values = check_real_array(found, name=name)
     return Table(values, wanted, samples, frame.implementation.value)
+
+
+def _wanted(
+    columns: Sequence[str], names: Sequence[str], whole: Hierarchy | None
+) -> tuple[str, ...]:
+    """Return the labels, without those that may lack a column and do."""
+    if whole is not None:
+        part = tuple(label for label in names if label in set(columns))
+        if part and not labels_without_scores(whole, part):
+            return part
+    return tuple(names)
 
 
 def _check_columns(
@@ -327,9 +418,12 @@ def mismatch_hint(
     return ""
 
 
-def _reorder(table: Table, names: tuple[str, ...], name: str) -> Table:
+def _reorder(
+    table: Table, names: tuple[str, ...], name: str, whole: Hierarchy | None = None
+) -> Table:
     if table.labels == names:
         return table
+    names = _wanted(table.labels, names, whole)
     _check_columns(table.labels, names, name)
     place = {label: i for i, label in enumerate(table.labels)}
     values = table.values[:, [place[label] for label in names]]

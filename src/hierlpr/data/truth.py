@@ -6,7 +6,6 @@ only if it was not annotated and neither rule determines it.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,12 +18,13 @@ from scipy import sparse
 from hierlpr._utils.checks import is_sparse, quote_names, refuse_entries, stored_values
 from hierlpr.data.duplicates import mix
 from hierlpr.data.tables import Table, dense, match_rows, sum_by_label, truth_table
-from hierlpr.exceptions import DataError, HierlprWarning
+from hierlpr.exceptions import DataError, warn
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.matrices import (
     UpperSet,
     close_sparse,
     fits_if_sorted,
+    join_unknown,
     sample_ranges,
     split_unknown,
 )
@@ -317,13 +317,15 @@ def align_truth(
     *,
     propagate_truth: bool = False,
     allow_unknown: bool = True,
+    is_first: bool = True,
     name: str = "scores",
 ) -> Truth:
     """Convert truth in any form to `Truth` in the order of the labels and of the `scores`.
 
-    Forms are those of `truth_table`; NaN, None and NA are unknown. A label without its parent is an
-    error, or with `propagate_truth` its ancestors are added, with a warning. The ancestors of one
-    name per sample are always added. The matrices are CSR if the scores are, else dense.
+    Forms are those of `truth_table`; NaN, None and NA are unknown. The ancestors of one name per
+    sample, and of truth that only names leaves, are added; the first time with a note. Otherwise a
+    label without its parent is an error, or with `propagate_truth` its ancestors are added, with a
+    warning. The matrices are CSR if the scores are, else dense.
 
     >>> h = Hierarchy([("A", "B"), ("B", "C")])
     >>> truth = align_truth([[np.nan, np.nan, 1], [1, 0, np.nan]], h)
@@ -332,27 +334,58 @@ def align_truth(
     """
     if isinstance(data, Truth):
         return data
-    table, is_one_name = truth_table(data, hierarchy, scores)
+    table, form = truth_table(data, hierarchy, scores)
     if scores is not None:
         table = match_rows(table, scores, name=name)
     refuse_other_values(table, allow_unknown=allow_unknown)
+    names_leaves = form == "leaves" or (form == "lists" and names_only_leaves(table, hierarchy))
+    table = with_all_labels(table, hierarchy)
     positive, unknown = split_unknown(table.values)
-    propagates = propagate_truth or is_one_name
+    propagates = propagate_truth or form == "one name" or names_leaves
     closed = close_annotated(positive, unknown, hierarchy, propagate_truth=propagates)
-    if closed.n_added:
+    if closed.breach is not None:
+        hint = _ancestor_hint(table, positive, hierarchy, is_error=True)
+        sample, above, below = closed.breach
+        raise DataError(
+            f"truth contradicts the hierarchy {closed.n_added:,} time(s); the first: sample "
+            f"{sample} has {below!r} but not {above!r}, which is above it.\nHint: {hint}"
+        )
+    if closed.n_added and (form == "one name" or names_leaves):
+        what = "one label per sample" if form == "one name" else "only leaves"
+        if is_first:
+            warn(f"The truth names {what}; {closed.n_added:,} ancestors were added.")
+    elif closed.n_added:
         note = f"{closed.n_added:,} missing ancestors were added to the truth."
-        if not is_one_name:
-            hint = _ancestor_hint(table, positive, hierarchy, is_error=closed.breach is not None)
-            note += f"\nHint: {hint}" if hint == _SORTED_COLUMNS else ""
-        if closed.breach is not None:
-            sample, above, below = closed.breach
-            raise DataError(
-                f"truth contradicts the hierarchy {closed.n_added:,} time(s); the first: sample "
-                f"{sample} has {below!r} but not {above!r}, which is above it.\nHint: {hint}"
-            )
-        warnings.warn(note, HierlprWarning, stacklevel=5)
+        hint = _ancestor_hint(table, positive, hierarchy, is_error=False)
+        warn(f"{note}\nHint: {hint}" if hint == _SORTED_COLUMNS else note)
     truth = Truth.annotated(closed.positive, closed.not_annotated, hierarchy)
     return truth if scores is not None and scores.n_stored is not None else truth.toarray()
+
+
+def names_only_leaves(table: Table, hierarchy: Hierarchy) -> bool:
+    """Return whether a sparse table of truth has entries of leaves alone."""
+    values: Any = table.values
+    return bool(np.isin(table.labels, hierarchy.leaves)[values.indices].all())
+
+
+def with_all_labels(table: Table, hierarchy: Hierarchy) -> Table:
+    """Return truth with the columns that it lacks: unknown above unknown labels, else 0."""
+    if len(table.labels) == hierarchy.n_labels:
+        return table
+    values = sparse.csr_array(table.values)
+    column = np.array([hierarchy.index(label) for label in table.labels], dtype=np.int32)
+    shape = (table.n_samples, hierarchy.n_labels)
+    values = sparse.csr_array((values.data, column[values.indices], values.indptr), shape=shape)
+    values.sort_indices()
+    positive, unknown = split_unknown(values)
+    if unknown is not None:
+        lacks_column = np.isin(np.arange(hierarchy.n_labels), column, invert=True)
+        above = close_sparse(hierarchy, unknown).tocoo()
+        used = lacks_column[above.col]
+        parts = (np.ones(int(used.sum()), dtype=bool), (above.row[used], above.col[used]))
+        unknown = (unknown + sparse.csr_array(parts, shape=shape)).tocsr()
+        values = join_unknown(close_sparse(hierarchy, positive), unknown)
+    return replace(table, values=values, labels=hierarchy.labels)
 
 
 def refuse_other_values(truth: Table, *, allow_unknown: bool = True) -> None:

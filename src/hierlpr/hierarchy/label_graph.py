@@ -26,6 +26,7 @@ from hierlpr.hierarchy.graph import (
     tree_text,
 )
 from hierlpr.hierarchy.matrices import SweepEdges, sweep_edges
+from hierlpr.hierarchy.roll_up import RollUp, roll_up
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -322,6 +323,33 @@ class Hierarchy:
         [(0, 'A', 'B')]
         """
         return matrices.find_violations(self, matrix)
+
+    def roll_up(self, leaf_scores: Any, how: RollUp = "auto") -> Any:
+        """Return scores of all labels from scores of the leaves, or of some labels.
+
+        Parameters
+        ----------
+        leaf_scores : array-like, scipy sparse or data frame
+            Columns of matrices are ``hierarchy.leaves``, those of data frames are found by name.
+            A label without a column needs one for each leaf below it.
+        how : {"auto", "sum", "max"}
+            Labels without a column get the sum of the scores below, each counted once, which is
+            right for probabilities of classes that exclude each other, or the largest one.
+            ``"auto"``: the sum if rows add up to 1.
+
+        Returns
+        -------
+        ndarray or csr_array of shape (n_samples, n_labels), or a data frame for a data frame
+
+        Examples
+        --------
+        >>> h = Hierarchy([("pet", "cat"), ("pet", "dog")], labels=["car"])
+        >>> h.leaves, h.labels
+        (('car', 'cat', 'dog'), ('car', 'pet', 'cat', 'dog'))
+        >>> h.roll_up([[0.25, 0.5, 0.25]])
+        array([[0.25, 0.75, 0.5 , 0.25]])
+        """
+        return roll_up(self, leaf_scores, how)
 
     @cached_property
     def sweeps(self) -> tuple[SweepEdges, SweepEdges]:

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from hierlpr._utils import AnyPath
-from hierlpr._utils.checks import check_choice, quote_names, stored_values
-from hierlpr.data.tables import Table, dense, refuse_truth_as_scores
-from hierlpr.data.truth import close_annotated
+from hierlpr._utils.checks import check_choice, quote_names
+from hierlpr.data.tables import Table, dense, refuse_truth_as_scores, without_unlisted
+from hierlpr.data.truth import close_annotated, names_only_leaves, with_all_labels
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.matrices import split_unknown
@@ -82,9 +82,8 @@ def read_scores(
     """
     file = open_table(path, "scores", hierarchy, **options)
     table = _read_table(file)
-    if table.n_stored == table.n_samples * len(file.labels):
-        values = stored_values(table.values).reshape(table.values.shape)
-        table = replace(table, values=values, from_complete_list=True)
+    if table.n_stored is not None:
+        table = without_unlisted(table, hierarchy)
     report = file.log.complete(samples=table.n_samples, labels=len(table.labels))
     return ReadTable(table, report, file.layout, file.is_cafa)
 
@@ -99,14 +98,17 @@ def read_truth(
 ) -> ReadTable:
     """Read a table of truth: wide 0/1, long pairs or CAFA pairs; text or Parquet.
 
-    CAFA files list the most specific labels and are closed upward. In other layouts a label without
-    its parent is an error, unless `propagate_truth` or `lenient` adds the missing ancestors, or the
-    parent is unknown: an empty cell, or ``unknown``. With `only`, rows of other samples are left
-    out. See `read_scores` for the options.
+    CAFA files list the most specific labels and are closed upward, as is truth that only names
+    leaves. Otherwise a label without its parent is an error, unless `propagate_truth` or `lenient`
+    adds the missing ancestors, or the parent is unknown: an empty cell, or ``unknown``. With
+    `only`, rows of other samples are left out. See `read_scores` for the options.
     """
     file = open_table(path, "truth", hierarchy, **options)
     table = _read_table(file, only)
-    propagates = propagate_truth or file.log.lenient or file.is_cafa
+    is_part = len(table.labels) < hierarchy.n_labels
+    names_leaves = is_part or (file.layout == "long" and names_only_leaves(table, hierarchy))
+    propagates = propagate_truth or file.log.lenient or file.is_cafa or names_leaves
+    table = with_all_labels(table, hierarchy)
     positive, unknown = split_unknown(table.values)
     closed = close_annotated(positive, unknown, hierarchy, propagate_truth=propagates)
     if closed.breach is not None:

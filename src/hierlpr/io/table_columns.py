@@ -12,6 +12,7 @@ from hierlpr._utils.checks import quote_names
 from hierlpr.data.frames import SAMPLE_COLUMN
 from hierlpr.data.tables import mismatch_hint
 from hierlpr.hierarchy import Hierarchy
+from hierlpr.hierarchy.roll_up import labels_without_scores
 from hierlpr.io.sources import Source, parse_number
 
 Content = Literal["scores", "truth", "ranking"]
@@ -140,9 +141,16 @@ def _are_samples(source: Source, at: int) -> bool:
 
 
 def match_columns(
-    columns: dict[str, int], hierarchy: Hierarchy, aliases: Mapping[str, str], source: Source
+    columns: dict[str, int],
+    hierarchy: Hierarchy,
+    aliases: Mapping[str, str],
+    source: Source,
+    content: Content,
 ) -> dict[str, int]:
-    """Sort the columns of a wide table in the order of the hierarchy; every label needs one."""
+    """Sort the columns of a wide table in the order of the hierarchy.
+
+    Every label needs one; in scores and truth, those that follow from others do not.
+    """
     log = source.log
     found: dict[str, str] = {}
     extra: list[str] = []
@@ -167,8 +175,11 @@ def match_columns(
         for given in extra:
             log.unknown_label(given, hierarchy, line="the header", hint=hint)
         log.check(0)
+    if content != "ranking":
+        missing = labels_without_scores(hierarchy, found)
     if missing:
         text = f"{len(missing):,} label(s) of the hierarchy have no column: {quote_names(missing)}."
         hint = "add the columns, or use a long table, which may omit pairs."
         raise log.file_error(text, line="the header", hint=hint)
-    return {"": columns[""], **{label: columns[found[label]] for label in hierarchy.labels}}
+    labels = [label for label in hierarchy.labels if label in found]
+    return {"": columns[""], **{label: columns[found[label]] for label in labels}}

@@ -308,7 +308,7 @@ def open_table(
     aliases = options.get("aliases") or {}
     labels = () if hierarchy is None else hierarchy.labels
     if is_wide and hierarchy is not None:
-        places = match_columns(places, hierarchy, aliases, source)
+        places = match_columns(places, hierarchy, aliases, source, content)
     labels = tuple(places)[1:] if is_wide else labels
     return TableFile(
         content=content,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from inspect import signature
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,7 @@ from hierlpr.data.tables import Table, match_weights, refuse_truth_as_scores
 from hierlpr.data.truth import Truth, align_truth
 from hierlpr.exceptions import DataError, UnreachableWarning, warn
 from hierlpr.hierarchy import Hierarchy
+from hierlpr.hierarchy.roll_up import RollUp
 from hierlpr.joint import fit_joint
 from hierlpr.lpr.comparison import SampleSummary
 from hierlpr.lpr.estimators import make_estimator
@@ -64,6 +65,8 @@ class HierLPR(Predictor, FittedModel, OneToOneFeatureMixin, TransformerMixin, Ba
     missing_scores : {"error", "allow"}
         Whether scores may be NaN. The LPR of a missing score is the prevalence of its label, or
         with `joint` the probability given the other scores of the sample.
+    leaves : {"auto", "sum", "max"}
+        How labels get scores if `X` has those of leaves alone: see :meth:`Hierarchy.roll_up`.
     n_jobs : int, optional
         Threads; results do not depend on it.
 
@@ -111,6 +114,7 @@ class HierLPR(Predictor, FittedModel, OneToOneFeatureMixin, TransformerMixin, Ba
         joint: bool | str = "auto",
         propagate_truth: bool = False,
         missing_scores: str = "error",
+        leaves: str = "auto",
         n_jobs: int | None = None,
     ) -> None:
         self.hierarchy = hierarchy
@@ -118,6 +122,7 @@ class HierLPR(Predictor, FittedModel, OneToOneFeatureMixin, TransformerMixin, Ba
         self.joint = joint
         self.propagate_truth = propagate_truth
         self.missing_scores = missing_scores
+        self.leaves = leaves
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, clusters: Any = None) -> Self:
@@ -127,6 +132,7 @@ class HierLPR(Predictor, FittedModel, OneToOneFeatureMixin, TransformerMixin, Ba
         ----------
         X : matrix or data frame of shape (n_samples, n_labels)
             The scores: any real numbers, larger for more likely labels; out-of-fold or held-out.
+            Also of the leaves alone; a list of ``{label: score}``; a frame ``sample,label,score``.
         y : matrix or data frame of the same shape, or lists of labels
             The truth: 0 or 1, NaN (null, NA) where unknown; a true label implies its parents. Or
             the labels of each sample as lists, sets or a mapping; one label or path per sample,
@@ -197,7 +203,8 @@ class HierLPR(Predictor, FittedModel, OneToOneFeatureMixin, TransformerMixin, Ba
         """Return the hierarchy, and checked scores and truth to learn from."""
         self.check_params()
         h = None if self.hierarchy is None else inputs.as_hierarchy(self.hierarchy)
-        table = inputs.new_scores(X, h, None, missing_scores=self.missing_scores)
+        options: dict[str, Any] = {"missing_scores": self.missing_scores, "leaves": self.leaves}
+        table = inputs.new_scores(X, h, None, **options)
         h = h or Hierarchy(labels=table.labels)
         truth = align_truth(y, h, table, propagate_truth=self.propagate_truth)
         truth = truth.in_clusters(cluster_ids(clusters, table))
@@ -210,6 +217,7 @@ class HierLPR(Predictor, FittedModel, OneToOneFeatureMixin, TransformerMixin, Ba
         if self.joint is not False and self.joint is not True and self.joint != "auto":
             raise DataError(f"joint must be False, True or 'auto'; got {self.joint!r}.")
         check_choice(self.missing_scores, ("error", "allow"), name="missing_scores")
+        check_choice(self.leaves, get_args(RollUp), name="leaves")
         check_jobs(self.n_jobs)
         make_estimator(self.lpr)
 
@@ -228,6 +236,7 @@ class HierLPR(Predictor, FittedModel, OneToOneFeatureMixin, TransformerMixin, Ba
         self.keys_, self.held_out_ = {}, None
         self.forget_cutoff()  # first, so that no promise outlives an interrupted fit
         self.hierarchy_, self.lpr_, self.implied_ = hierarchy, lpr, implied
+        self.leaves_ = table.rolled_up
         self.joint_ = self.path_weight_ = None
         if self.joint is not False:
             options |= {"method": with_sharing(self.lpr, lpr.shared)}
@@ -394,5 +403,6 @@ class HierLPR(Predictor, FittedModel, OneToOneFeatureMixin, TransformerMixin, Ba
 
     def _pair(self, scores: Any, truth: Any, clusters: Any) -> tuple[Table, Truth]:
         table, propagates = self.aligned_scores(scores), self.propagate_truth
-        aligned = align_truth(truth, self.hierarchy_, table, propagate_truth=propagates)
+        options: dict[str, Any] = {"propagate_truth": propagates, "is_first": False}
+        aligned = align_truth(truth, self.hierarchy_, table, **options)
         return table, aligned.in_clusters(cluster_ids(clusters, table))

@@ -28,6 +28,7 @@ from hierlpr.data.truth import Truth, align_truth
 from hierlpr.exceptions import DataError, HierlprError, UnreachableWarning, warn
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.graph import rarest_parents
+from hierlpr.hierarchy.roll_up import RollUp
 from hierlpr.joint import JointModel, LabelPrior, end_posterior
 from hierlpr.joint.posterior import forest_posteriors
 from hierlpr.lpr import ImpliedLPR, LPRCurves, LPRModel, own_lpr
@@ -57,6 +58,9 @@ class FittedModel:
     sets_: SetRule | None
     keys_: dict[str, SampleKeys]  # of the samples used for "fit", "cutoff" and "sets"
     sample_summary_: SampleSummary | None
+    leaves_: RollUp | None = (
+        None  # how scores of leaves were rolled up; None: all labels had scores
+    )
     path_style_: dict[str, Any] | None = None  # ranks of labels, and how a tool writes paths
 
     # Parameters of `HierLPR`.
@@ -75,8 +79,8 @@ class FittedModel:
     def aligned_scores(self, scores: Any) -> Table:
         """Return checked scores of the kind of the fit, in the order of the labels."""
         check_is_fitted(self)
-        missing = self.missing_scores
-        return new_scores(scores, self.hierarchy_, self.kind_, missing_scores=missing)
+        options: dict[str, Any] = {"missing_scores": self.missing_scores, "leaves": self.leaves_}
+        return new_scores(scores, self.hierarchy_, self.kind_, **options)
 
     def lprs(self, table: Table) -> Table:
         """Return the LPRs of an aligned table; the only place where the joint posterior enters."""

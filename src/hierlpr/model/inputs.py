@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._utils.checks import check_finite, check_sample_weight, quote_names
+from hierlpr._utils.checks import check_finite, check_sample_weight, is_sparse, quote_names
 from hierlpr.data import tables
 from hierlpr.data.clusters import cluster_note
 from hierlpr.data.duplicates import SampleKeys, leakage_warnings
@@ -18,30 +18,71 @@ from hierlpr.data.truth import Truth
 from hierlpr.exceptions import DataError, warn
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.conversion import as_hierarchy as as_hierarchy
+from hierlpr.hierarchy.roll_up import RollUp
 
 Float = NDArray[np.float64]
 
 
 def new_scores(
-    scores: Any, hierarchy: Hierarchy | None, kind: Kind | None, *, missing_scores: str
+    scores: Any,
+    hierarchy: Hierarchy | None,
+    kind: Kind | None,
+    *,
+    missing_scores: str,
+    leaves: RollUp | None = None,
 ) -> Table:
     """Return checked scores in the order of the labels, which they set if there is no hierarchy.
 
-    `kind` is that of the scores a model was fitted on; None for scores to learn from.
+    `kind` is that of the scores a model was fitted on; None for scores to learn from. `leaves` says
+    how scores of leaves alone are rolled up; None if the model was not fitted on such.
     """
-    table = tables.align(scores, hierarchy, name="scores")
+    table = tables.align(scores, hierarchy, name="scores", allow_leaves=True)
+    n_columns = len(table.labels)
     table = table if kind is None else as_kind(table, kind)
+    table = table if hierarchy is None else tables.roll_up(table, hierarchy, leaves)
     values = table.values
-    if missing_scores == "allow" and isinstance(values, np.ndarray):
-        values = np.where(np.isnan(values), 0.0, values)
     hint = 'fill in or drop missing values first, or fit with HierLPR(missing_scores="allow").'
+    is_dense = isinstance(values, np.ndarray)
+    if kind is None and is_dense and 2 * np.count_nonzero(np.isnan(values)) > values.size:
+        hint = (
+            "most scores are missing. If each sample has scores of a few labels only, give these "
+            "as lists, such as [{label: score}, ...] or a frame sample,label,score."
+        )
+        if missing_scores == "allow":
+            warn(f"scores: {hint}")
+    if missing_scores == "allow" and is_dense:
+        values = np.where(np.isnan(values), 0.0, values)
     check_finite(values, table.labels, name="scores", hint=hint)
+    if kind is None:
+        _note_forms(scores, table, n_columns)
     for count, what in zip(values.shape, ("sample", "feature"), strict=True):
         if kind is None and count == 0:
             raise DataError(
                 f"scores: 0 {what}(s) (shape={values.shape}) while a minimum of 1 is required."
             )
     return table
+
+
+def _note_forms(scores: Any, table: Table, n_columns: int) -> None:
+    """Say how labels without scores got theirs, and that pairs are listed, where that is new."""
+    if table.rolled_up is not None:
+        how = "sum of the scores below it (leaves='max' would take the largest)"
+        if table.rolled_up == "max":
+            how = "largest score below it (leaves='sum' would add up those of exclusive classes)"
+        order = ""
+        if table.columns_unnamed:
+            order = " Columns without names were taken in the order of hierarchy.leaves."
+        warn(
+            f"The scores have {n_columns:,} of {len(table.labels):,} labels; each other label gets "
+            f"the {how}.{order}"
+        )
+    is_table = isinstance(getattr(scores, "table", scores), Table)
+    if table.n_stored is not None and not is_sparse(scores) and not is_table:
+        warn(
+            f"The scores list {table.n_stored / max(1, table.n_samples):.1f} of {n_columns:,} "
+            "labels per sample. Pairs that are not listed are never called, unless a label below "
+            "is listed."
+        )
 
 
 def positive_weight_rows(

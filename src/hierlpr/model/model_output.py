@@ -109,12 +109,13 @@ def apply_model(
     """Check and align the data, and let the model predict; samples of weight 0 are left out."""
     check_is_fitted(model)
     h = model.hierarchy_
-    table = align(scores, h, name="scores")
+    table = align(scores, h, name="scores", allow_leaves=True)
     if table.n_samples == 0:
         raise DataError("scores: there are no samples to report on.")
     known = None
     if truth is not None or is_truth_needed:
-        known = align_truth(truth, h, table, propagate_truth=model.propagate_truth)
+        options: dict[str, Any] = {"propagate_truth": model.propagate_truth, "is_first": False}
+        known = align_truth(truth, h, table, **options)
     rows, weight = positive_weight_rows(match_weights(sample_weight, table), table.n_samples)
     if weight is not None:
         table = table.rows(rows)

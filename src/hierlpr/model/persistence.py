@@ -48,7 +48,7 @@ Arrays = dict[str, NDArray[Any]]
 
 # Fitted attributes besides the labels.
 FITTED = [x for x in FittedModel.__annotations__ if x.endswith("_") and x != "hierarchy_"]
-PARAMS = ("lpr", "joint", "propagate_truth", "missing_scores")
+PARAMS = ("lpr", "joint", "propagate_truth", "missing_scores", "leaves")
 # The dataclasses that fitted attributes consist of, by their names in a file.
 CLASSES: dict[str, Any] = {
     kind.__name__: kind
@@ -193,6 +193,8 @@ def _unpack_model(arrays: Arrays, meta: Mapping[str, Any]) -> HierLPR:
 
     edges = [(str(parent), str(child)) for parent, child in meta["edges"]]
     h = Hierarchy(edges, labels=map(str, meta["labels"]), names=meta["names"])
+    meta = {**meta, "params": {"leaves": "auto", **meta["params"]}}  # files from before it
+    meta["fitted"] = {"leaves_": None, **meta["fitted"]}
     params = {name: _unpack(meta["params"][name], arrays, h) for name in PARAMS}
     model = HierLPR(h if meta["has_hierarchy"] else None, **params)
     model.check_params()
@@ -234,6 +236,8 @@ def _check_model(model: HierLPR) -> None:
     summary = model.sample_summary_
     if summary is not None and (implied is None) != (summary.log_frequency is None):
         raise FileError("the summary of samples is for another kind of scores.")
+    if model.leaves_ not in (None, "sum", "max"):
+        raise FileError("how scores of leaves are rolled up is invalid.")
     if model.path_style_ is not None and not isinstance(model.path_style_["ranks"], dict):
         raise FileError("the ranks of its labels are invalid.")
     if not all(isinstance(x, SampleKeys) for x in model.keys_.values()):

@@ -145,7 +145,8 @@ class Predictor:
         `sample_weight` is as in `fit`. With `clusters` instead, all clusters count equally.
         """
         model, table = self._scored(X)
-        truth = align_truth(y, model.hierarchy_, table, propagate_truth=self.propagate_truth)
+        options: dict[str, Any] = {"propagate_truth": self.propagate_truth, "is_first": False}
+        truth = align_truth(y, model.hierarchy_, table, **options)
         weight = check_sample_weight(match_weights(sample_weight, table), table.n_samples)
         ids = cluster_ids(clusters, table)
         if weight is not None and ids is not None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from hierlpr._utils import AnyPath
-from hierlpr.data.tables import Table
+from hierlpr.data.tables import Table, without_unlisted
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io import (
     HierarchyFile,
@@ -97,7 +97,7 @@ class ScoreBatches:
     def _wide(self) -> Generator[tuple[Table, pa.Array]]:
         """Read a wide table, some rows at a time."""
         file, options, names = self._file, self._options, NameList()
-        for batch in file.batches(max(1, options.batch_instances // len(file.labels))):
+        for batch in file.batches(max(1, options.batch_instances // options.hierarchy.n_labels)):
             if self._keep_names:
                 options.require_memory(file.name_bytes, "the names of all samples")
                 names.append(batch.column(0))
@@ -109,7 +109,7 @@ class ScoreBatches:
         file, options = self._file, self._options
         numbers = NameNumbers()
         schema = pa.schema({"sample": pa.int64(), "label": pa.int32(), "value": pa.float64()})
-        n_rows = 0
+        n_rows, occurs = 0, np.zeros(len(file.labels), dtype=bool)
 
         def entries() -> Iterator[pa.RecordBatch]:
             nonlocal n_rows
@@ -119,6 +119,7 @@ class ScoreBatches:
                 label = batch.column("label").to_numpy()
                 is_label = label >= 0
                 n_rows += int(np.count_nonzero(is_label))
+                occurs[label[is_label]] = True
                 columns = [sample, label, batch.column("value").to_numpy()]
                 arrays = [pa.array(column[is_label]) for column in columns]
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -132,15 +133,12 @@ class ScoreBatches:
                 self.names = names = names if first else numbers.release()
                 sample, label, value = _without_repeated(batch, names, file)
                 n_rows -= batch["sample"].size - sample.size
-                is_complete = n_rows == len(names) * len(file.labels)
+                is_complete = n_rows == len(names) * np.count_nonzero(occurs)
                 stop = int(sample[-1]) + 1
                 own, shape = names.slice(first, stop - first), (stop - first, len(file.labels))
-                if is_complete and value.size == shape[0] * shape[1]:
-                    yield Table(value.reshape(shape), file.labels, from_complete_list=True), own
-                else:
-                    ptr = np.searchsorted(sample, np.arange(first, stop + 1))
-                    matrix = sparse.csr_array((value, label, ptr), shape=shape)
-                    yield Table(matrix, file.labels), own
+                ptr = np.searchsorted(sample, np.arange(first, stop + 1))
+                table = Table(sparse.csr_array((value, label, ptr), shape=shape), file.labels)
+                yield without_unlisted(table, options.hierarchy) if is_complete else table, own
                 first = stop
         if 0 < first < len(names):  # samples whose labels are all unknown
             rest = names.slice(first)

@@ -27,7 +27,7 @@ from hierlpr.cutoff.decisions import decide
 from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.cutoff.sets import SET_WORDS, SetRule, deepest_sure
 from hierlpr.data.listed import as_kind
-from hierlpr.data.tables import Table
+from hierlpr.data.tables import Table, roll_up
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io import ReadReport
@@ -89,8 +89,9 @@ class PredictionJob:
         for scores, samples in source:
             if names is not None:
                 names.append(samples)
-            table = as_kind(scores, self.model.kind_)
-            if n_before == 0 and (note := self.model.difference_note(table)):
+            model = self.model
+            table = roll_up(as_kind(scores, model.kind_), model.hierarchy_, model.leaves_)
+            if n_before == 0 and (note := model.difference_note(table)):
                 self.notes.append(note)
             yield table, n_before
             n_before += table.n_samples
