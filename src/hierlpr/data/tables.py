@@ -18,6 +18,7 @@ from hierlpr.data import frames
 from hierlpr.data.frames import SAMPLE_COLUMN, as_frame
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
+from hierlpr.hierarchy.matrices import close_sparse, join_unknown, split_unknown
 from hierlpr.hierarchy.roll_up import RollUp, labels_without_scores, roll_up_columns
 
 # Cutoffs, level profiles and the tempering of the joint posterior are learned from at most this
@@ -128,7 +129,7 @@ def truth_table(
     It may be all that `align` takes; lists, sets, series or a mapping of the labels of each sample;
     one label or path of labels per sample; or a long frame with the columns ``sample``, ``label``
     and perhaps one of values. Labels and pairs give a CSR matrix. Samples of the `scores` that a
-    long frame does not name have no label. Labels above others may lack a column.
+    long frame does not name have no label. Labels above others may lack a column, and get one.
     """
     if data is None:
         raise DataError("There is no truth: requires y to be passed, but the target y is None.")
@@ -144,8 +145,29 @@ def truth_table(
             matrix, names = frames.label_matrix(rows, labels, name=name)
             return Table(matrix, names, samples, backend), "one name" if is_one_name else "lists"
     table = align(data, labels, name=name, allow_leaves=isinstance(labels, Hierarchy))
-    is_part = isinstance(labels, Hierarchy) and len(table.labels) < labels.n_labels
-    return table, "leaves" if is_part else "matrix"
+    if isinstance(labels, Hierarchy) and len(table.labels) < labels.n_labels:
+        return with_all_labels(table, labels), "leaves"
+    return table, "matrix"
+
+
+def with_all_labels(table: Table, hierarchy: Hierarchy) -> Table:
+    """Return truth with the columns that it lacks: unknown above unknown labels, else 0."""
+    if len(table.labels) == hierarchy.n_labels:
+        return table
+    values = sparse.csr_array(table.values)
+    column = np.array([hierarchy.index(label) for label in table.labels], dtype=np.int32)
+    shape = (table.n_samples, hierarchy.n_labels)
+    values = sparse.csr_array((values.data, column[values.indices], values.indptr), shape=shape)
+    values.sort_indices()
+    positive, unknown = split_unknown(values)
+    if unknown is not None:
+        lacks_column = np.isin(np.arange(hierarchy.n_labels), column, invert=True)
+        above = close_sparse(hierarchy, unknown).tocoo()
+        used = lacks_column[above.col]
+        parts = (np.ones(int(used.sum()), dtype=bool), (above.row[used], above.col[used]))
+        unknown = (unknown + sparse.csr_array(parts, shape=shape)).tocsr()
+        values = join_unknown(close_sparse(hierarchy, positive), unknown)
+    return replace(table, values=values, labels=hierarchy.labels)
 
 
 def without_unlisted(table: Table, hierarchy: Hierarchy | None) -> Table:

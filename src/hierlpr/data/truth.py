@@ -24,7 +24,6 @@ from hierlpr.hierarchy.matrices import (
     UpperSet,
     close_sparse,
     fits_if_sorted,
-    join_unknown,
     sample_ranges,
     split_unknown,
 )
@@ -339,7 +338,6 @@ def align_truth(
         table = match_rows(table, scores, name=name)
     refuse_other_values(table, allow_unknown=allow_unknown)
     names_leaves = form == "leaves" or (form == "lists" and names_only_leaves(table, hierarchy))
-    table = with_all_labels(table, hierarchy)
     positive, unknown = split_unknown(table.values)
     propagates = propagate_truth or form == "one name" or names_leaves
     closed = close_annotated(positive, unknown, hierarchy, propagate_truth=propagates)
@@ -366,26 +364,6 @@ def names_only_leaves(table: Table, hierarchy: Hierarchy) -> bool:
     """Return whether a sparse table of truth has entries of leaves alone."""
     values: Any = table.values
     return bool(np.isin(table.labels, hierarchy.leaves)[values.indices].all())
-
-
-def with_all_labels(table: Table, hierarchy: Hierarchy) -> Table:
-    """Return truth with the columns that it lacks: unknown above unknown labels, else 0."""
-    if len(table.labels) == hierarchy.n_labels:
-        return table
-    values = sparse.csr_array(table.values)
-    column = np.array([hierarchy.index(label) for label in table.labels], dtype=np.int32)
-    shape = (table.n_samples, hierarchy.n_labels)
-    values = sparse.csr_array((values.data, column[values.indices], values.indptr), shape=shape)
-    values.sort_indices()
-    positive, unknown = split_unknown(values)
-    if unknown is not None:
-        lacks_column = np.isin(np.arange(hierarchy.n_labels), column, invert=True)
-        above = close_sparse(hierarchy, unknown).tocoo()
-        used = lacks_column[above.col]
-        parts = (np.ones(int(used.sum()), dtype=bool), (above.row[used], above.col[used]))
-        unknown = (unknown + sparse.csr_array(parts, shape=shape)).tocsr()
-        values = join_unknown(close_sparse(hierarchy, positive), unknown)
-    return replace(table, values=values, labels=hierarchy.labels)
 
 
 def refuse_other_values(truth: Table, *, allow_unknown: bool = True) -> None:

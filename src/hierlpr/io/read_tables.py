@@ -15,8 +15,14 @@ from scipy import sparse
 
 from hierlpr._utils import AnyPath
 from hierlpr._utils.checks import check_choice, quote_names
-from hierlpr.data.tables import Table, dense, refuse_truth_as_scores, without_unlisted
-from hierlpr.data.truth import close_annotated, names_only_leaves, with_all_labels
+from hierlpr.data.tables import (
+    Table,
+    dense,
+    refuse_truth_as_scores,
+    with_all_labels,
+    without_unlisted,
+)
+from hierlpr.data.truth import close_annotated, names_only_leaves
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.matrices import split_unknown
