@@ -15,6 +15,7 @@ from hierlpr.data.truth import align_truth
 from hierlpr.exceptions import DataError, FileError, HierlprWarning
 from hierlpr.io import read_scores
 
+pytestmark = pytest.mark.filterwarnings("ignore:3 labelled sample")
 H = Hierarchy([("A", "B")])
 TRUTH = np.array([[1.0, 1.0], [1.0, 0.0], [0.0, 0.0]])
 

@@ -329,13 +329,6 @@ def test_calls_are_counted_as_by_hand(seed):
                 called = [j for j in called if (score[i] >= score[i, j]).sum() <= limit]
                 assert calls[i] == sum(truth.is_known[i, j] for j in called)
                 assert hits[i] == sum(truth.positive[i, j] for j in called)
-    profile = LevelProfile.of(list_instances(score, truth))
-    for a, limit in enumerate(profile.limit):
-        for b, level in enumerate(profile.level):
-            rows, needed = sort_by_sample(list_instances(score, truth))
-            calls, hits = count_calls(rows, needed, level, int(limit))
-            means = [x.mean() for x in (calls, hits, calls**2, hits**2, calls * hits)]
-            assert profile.moments[:, a, b] == pytest.approx(means)
 
 
 def test_words_and_numbers_of_a_cutoff():

@@ -130,7 +130,7 @@ def test_unknown_labels_are_named_with_the_nearest(case):
     assert "did you mean 'left'?" in str(error.value)
     assert nearest("mouse", ["house", "animal/mouse"]) == "did you mean 'animal/mouse'?"
     with pytest.raises(DataError, match="Or is the hierarchy reversed"):
-        HierLPR({"root": "left"}).fit([[0.1, 0.2]], [["root"]])
+        HierLPR({"root": "left", "x": "root"}).fit([[0.1, 0.2, 0.3]], [["root"]])
     with pytest.raises(DataError, match="read files with"):
         HierLPR(TREE).fit("s.csv", "t.csv")
     seven = (["root", 7], r"sample 1 .* label 7 \(int\), but labels are strings")
