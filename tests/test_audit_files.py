@@ -2,12 +2,14 @@
 
 import csv
 import json
+import random
 from itertools import pairwise
 
 import pytest
 from click.testing import CliRunner
 
-from hierlpr import HierLPR, simulate
+from hierlpr import HierLPR, load_audit, simulate
+from hierlpr.assignment import learn_names
 from hierlpr.cli import main
 
 N = 400
@@ -111,6 +113,105 @@ def test_clusters_and_answers_out_of_order(files, tmp_path):
     assert "After 0 checked samples" in done.stdout
 
 
+def test_tasks_for_label_studio_and_their_export(files, tmp_path):
+    _, truth = files
+    out, show = tmp_path / "audit", tmp_path / "show.csv"
+    show.write_text("sample,link\np0,https://example.org/p0.JPG\n")
+    start(files, out, "--tasks", "label-studio", "--show", show, checks=12)
+    assert '<Image name="show" value="$show"/>' in (out / "label_studio.xml").read_text()
+    tasks = json.loads((out / "tasks.json").read_text())
+    shown = {}
+    for row in rows_of(out / "check.csv"):
+        shown.setdefault(row["sample"], []).append(row["label"])
+    assert {task["data"]["sample"]: [x["value"] for x in task["data"]["labels"]]
+            for task in tasks} == shown  # fmt: skip
+    for task in tasks:
+        sample = task["data"]["sample"]
+        right = [x for x in shown[sample] if truth[sample, x]]
+        result = [{"type": "choices", "value": {"choices": right}}] if right else []
+        task["annotations"] = [{"result": result}, {"result": [], "was_cancelled": True}]
+    del tasks[-1]["annotations"][0]  # skipped
+    export = tmp_path / "export.json"
+    export.write_text(json.dumps(tasks))
+    assert "After 11 checked samples" in run("--continue", out, "--answers", export).stdout
+    checked = load_audit(out).checked()
+    rows = zip(checked["sample"], checked["label"], checked["correct"], strict=True)
+    assert all(truth[sample, label] == correct for sample, label, correct in rows)
+    tasks[0]["annotations"].append({"result": [{"value": {"choices": ["A"]}}]})
+    tasks[0]["annotations"].append({"result": []})
+    export.write_text(json.dumps(tasks))
+    assert "two different answers" in run("--continue", out, "--answers", export, code=2).output
+    tasks[0]["data"]["audit"] = "other"
+    export.write_text(json.dumps(tasks))
+    assert "on another audit" in run("--continue", out, "--answers", export, code=2).output
+
+
+def test_scores_without_a_model_and_recall_of_the_certified_calls(files, tmp_path):
+    _, truth = files
+    fit, rest = simulate.train_test(1, n_train=600, n_test=N, rng=0)
+    h, labels = fit.hierarchy, fit.hierarchy.labels
+    tree = tmp_path / "tree.csv"
+    tree.write_text("parent,child\n" + "".join(f"{a},{b}\n" for a, b in h.edges))
+    chance = HierLPR(h).fit(fit.scores, fit.truth).transform(rest.scores)
+    scores = tmp_path / "chances.csv"
+    rows = [f"p{i}," + ",".join(map(str, chance[i])) for i in range(N)]
+    scores.write_text("\n".join([",".join(["sample", *labels]), *rows]) + "\n")
+    out = tmp_path / "audit"
+    options = ["--hierarchy", tree, "--scores", scores, "--precision", 0.8, "--checks", 150]
+    run(*options, "--recall", 40, "--out", out)
+    filled = fill(out / "check.csv", truth, tmp_path / "a.csv")
+    drawn = [row["sample"] for row in rows_of(out / "recall.csv")]
+    lines = [f"{s},{x}" for s in drawn for x in ("", *labels) if not x or truth[s, x]]
+    complete = tmp_path / "recall.csv"
+    complete.write_text("\n".join(["sample,label", *lines]) + "\n")
+    done = run("--continue", out, "--answers", filled, "--truth", complete, "--json", "-")
+    share, low, high = json.loads(done.stdout)["recall"]
+    calls = {(row["sample"], row["label"]) for row in rows_of(out / "calls.csv")}
+    positives = [pair for pair, is_true in truth.items() if is_true]
+    assert low < share < high
+    assert low < sum(pair in calls for pair in positives) / len(positives) < high
+    complete.write_text("\n".join(["sample,label", *lines, "p0,A", "p1,A"]) + "\n")
+    wrong = run("--continue", out, "--truth", complete, code=2).output
+    assert "not the first" in wrong
+    scores.write_text(scores.read_text().replace("p0,", "p0,7", 1))
+    assert "Error" in run(*options, "--out", tmp_path / "b", code=2).output
+
+
+def test_names_of_another_tool_and_answers_that_are_true_names(tmp_path):
+    rng, true = random.Random(0), {}
+
+    def sequences(path, first, n):
+        lines = []
+        for i in range(first, first + n):
+            family, genus = rng.choice("AB"), rng.choice("xyz")
+            chance = rng.choice([0.6, 0.9, 1.0])
+            right = genus if rng.random() < chance else "w"
+            true[f"s{i}"] = f"Fungi;{family};{family}{right}"
+            name = f"d:Fungi(1.00),f:{family}({rng.uniform(0.95, 1):.2f})"
+            lines.append(f"s{i}\t{name},g:{family}{genus}({chance:.2f})\t+\n")
+        path.write_text("".join(lines))
+
+    sequences(tmp_path / "fit.sintax", 0, 400)
+    sequences(tmp_path / "new.sintax", 400, 600)
+    names = tmp_path / "names.tsv"
+    names.write_text("sample\ttruth\n" + "".join(f"{s}\t{t}\n" for s, t in true.items()))
+    model, out = tmp_path / "m.hlpr", tmp_path / "audit"
+    learn_names(tmp_path / "fit.sintax", names, model)
+    options = ["--model", model, "--predictions", tmp_path / "new.sintax", "--checks", 80]
+    run(*options, "--error", 0.1, "--out", out)
+    drawn = {row["sample"] for row in rows_of(out / "check.csv")}
+    names.write_text("".join(f"{s}\t{t}\n" for s, t in true.items() if s in drawn))
+    done = run("--continue", out, "--answers", names)
+    assert "After 80 checked samples: at most 10 % of 600 samples have a wrong name" in done.stdout
+    calls = rows_of(out / "calls.csv")
+    wrong = sum(not f"{true[x['sample']]};".startswith(x["label"] + ";") for x in calls)
+    assert len(calls) == 600
+    assert 0 < wrong <= 60
+    run(*options, "--groups", "depth", "--precision", 0.8, "--out", tmp_path / "ranks")
+    groups = load_audit(tmp_path / "ranks").groups
+    assert set(groups) == {"domain", "family", "genus"}
+
+
 def test_what_does_not_fit_is_refused(files, tmp_path):
     folder, truth = files
     out = tmp_path / "audit"
@@ -121,7 +222,7 @@ def test_what_does_not_fit_is_refused(files, tmp_path):
         assert message in run(*arguments, code=2).output
 
     refused("Give --model, --scores and --out", "--model", folder / "m.hlpr")
-    refused("--continue needs neither", "--continue", out, "--out", out)
+    refused("--continue needs no options", "--continue", out, "--out", out)
     refused("holds no audit", "--continue", tmp_path, "--answers", answers)
     short = tmp_path / "short.csv"
     short.write_text("sample,cluster\np0,1\n")

@@ -183,6 +183,62 @@ def an_unknown_group(rng):
     return score, truth, None
 
 
+def names_at_the_edge(rng):
+    """One name per sample; 10.1 % of the first ranks are wrong, the others hardly ever."""
+    score = np.cumprod(rng.uniform(0.93, 1.0, (1500, 5)), axis=1)
+    truth = np.broadcast_to((rng.permutation(1500) >= 152)[:, None], score.shape).copy()
+    return score, truth, None
+
+
+def names_with_few_named(rng):
+    """A third of the samples has a name; three in ten of these are wrong."""
+    score = np.zeros((900, 3))
+    score[:300] = np.cumprod(rng.uniform(0.8, 1.0, (300, 3)), axis=1)
+    truth = np.zeros(score.shape, dtype=bool)
+    truth[:300] = (rng.permutation(300) >= 91)[:, None]
+    return score, truth, None
+
+
+def names_wrong_where_sure(rng):
+    """One name per sample; those with the highest chances are wrong."""
+    score = np.cumprod(rng.uniform(0.85, 1.0, (1000, 4)), axis=1)
+    surest = np.argsort(-score[:, -1])[:102]
+    truth = np.ones(score.shape, dtype=bool)
+    truth[surest, 1:] = False
+    return score, truth, None
+
+
+def names_long_paths(rng):
+    """One name per sample; paths of very different length, wrong below some rank."""
+    score = np.cumprod(rng.uniform(0.9, 1.0, (1000, 12)), axis=1)
+    score[np.arange(12) >= rng.integers(1, 13, 1000)[:, None]] = 0.0
+    depth = rng.geometric(0.02, 1000)
+    return score, (np.arange(12) < depth[:, None]) & (score > 0.0), None
+
+
+def groups_at_the_edge(rng):
+    """Five groups of one label, each with a precision of .899 at every level."""
+    score = np.sort(rng.uniform(0.85, 1.0, (1500, 5)), axis=1)[:, ::-1]
+    truth = np.stack([rng.permutation(1500) >= 152 for _ in range(5)], axis=1)
+    return score.copy(), truth, None
+
+
+def groups_that_differ(rng):
+    """One group is always correct, one at the edge, one with few calls is mostly wrong."""
+    score = rng.uniform(0.85, 1.0, (1200, 3))
+    score[60:, 2] = 0.0
+    truth = np.ones(score.shape, dtype=bool)
+    truth[:, 1] = rng.permutation(1200) >= 122
+    truth[:60, 2] = rng.random(60) < 0.4
+    return score, truth, None
+
+
+def groups_in_clusters(rng):
+    """Three groups; clusters of ten samples are all correct or all incorrect."""
+    score, truth, cluster = clusters(rng)
+    return np.hstack([score, score[:, :1]]), np.hstack([truth, truth[:, :1]]), cluster
+
+
 POPULATIONS = (
     one_call_at_the_edge, all_tied, few_ties, independent_calls, together, calls_in_few_samples,
     one_huge_sample, rare_disasters, log_odds_1_too_high, log_odds_3_too_high, log_odds_2_too_low,
@@ -190,30 +246,50 @@ POPULATIONS = (
     a_step_below_the_edge, eight_samples, forty_samples, two_samples, clusters,
     clusters_of_unequal_size, one_name_per_sample, an_unknown_group,
 )  # fmt: skip
+NAMED = (
+    one_call_at_the_edge, all_tied, one_name_per_sample, an_unknown_group, eight_samples,
+    names_at_the_edge, names_with_few_named, names_wrong_where_sure, names_long_paths,
+)  # fmt: skip
+GROUPED = (groups_at_the_edge, groups_that_differ, groups_in_clusters)
 
 
 class Audited:
-    """One population with a plan, and what its answers certify."""
+    """One population with a plan, and what its answers certify.
 
-    def __init__(self, score, truth, cluster, promise, checks, rng):
+    `group` numbers the group of each column. With `is_named`, the columns are the path of each
+    sample, and the share of wrong names is bounded instead of the precision.
+    """
+
+    def __init__(self, score, truth, cluster, promise, checks, rng, group=None, is_named=False):
         n_samples = len(score)
         sample, label = np.nonzero(score > 0.0)
-        order, self.listed = list_by_unit(score[sample, label], sample, n_samples, cluster)
-        self.correct = np.asarray(truth)[sample, label][order]
-        self.n_positives = np.count_nonzero(truth)
-        self.plan = plan_audit(self.listed, promise, checks, rng)
-        self.promise = promise
+        options = {"group": None if group is None else np.asarray(group)[label]}
+        options["allowed"] = promise.alpha * n_samples if is_named else None
+        value = score[sample, label]
+        order, self.population = list_by_unit(value, sample, n_samples, cluster, **options)
+        self.truth = np.asarray(truth)[sample, label][order]
+        self.n_positives, self.n_samples = np.count_nonzero(truth), n_samples
+        self.plan, rows = plan_audit(self.population, promise, checks, rng)
+        self.correct, self.tests = self.truth[rows], self.plan.tests
+        self.n_units = self.plan.time.size
 
     def passed(self, n_answers, horizons):
-        """Return how many tests pass after some answers."""
-        tests, listed = self.plan.tests, self.listed
-        is_answered = np.zeros(listed.n_units, dtype=bool)
-        is_answered[self.plan.order[:n_answers]] = True
-        rows = is_answered[listed.unit] & listed.called(tests.level.min(), tests.limit.max())
-        return count_passed(self.plan, listed.take(rows), self.correct[rows], n_answers, horizons)
+        """Return how many tests of each group pass after some answers."""
+        size = np.searchsorted(self.plan.listed.unit, n_answers)
+        return count_passed(self.plan, self.correct[:size], n_answers, horizons)
 
     def certified(self, test):
-        """Return precision and recall of the calls of a test."""
-        called = self.listed.called(self.plan.tests.level[test], self.plan.tests.limit[test])
-        hits = np.count_nonzero(self.correct[called])
+        """Return precision (of names: the share of samples without a wrong one) and recall."""
+        pair = self.tests.level[test], self.tests.limit[test], self.tests.group[test]
+        called = self.population.called(*pair)
+        hits = np.count_nonzero(self.truth[called])
+        if self.population.allowed is not None:
+            wrong = np.unique(self.population.unit[called & ~self.truth]).size
+            return 1.0 - wrong / self.n_samples, hits / max(1, self.n_positives)
         return hits / np.count_nonzero(called), hits / max(1, self.n_positives)
+
+    def reached(self, n_answers, horizons):
+        """Return precision and recall of every test that passed."""
+        passed = self.passed(n_answers, horizons)
+        at = [np.flatnonzero(self.tests.group == g)[:k] for g, k in enumerate(passed.tolist())]
+        return [self.certified(test) for test in np.concatenate(at).tolist()]

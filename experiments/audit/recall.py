@@ -116,21 +116,21 @@ class Population:
     def audit(self, checks, rng):
         """Return the outcome of an audit."""
         audited = Audited(self.dense_score, self.truth, None, self.promise, checks, rng)
-        n = min(checks, audited.plan.order.size)
-        passed = audited.passed(n, [n])
-        if not passed:
+        n = min(checks, audited.n_units)
+        reached = audited.reached(n, [n])
+        if not reached:
             return 0.0, False
-        precision, recall = audited.certified(passed - 1)
+        precision, recall = reached[-1]
         return recall, precision < self.config["precision"] - 1e-9
 
     def uniform(self, checks, rng):
         """Return the outcome of an audit that draws uniformly without control variates."""
-        before = planning._Grid.designs
-        planning._Grid.designs = lambda grid: [(None, 0.0)]
+        before = planning._designs
+        planning._designs = lambda grids: [(None, 0.0)]
         try:
             return self.audit(checks, rng)
         finally:
-            planning._Grid.designs = before
+            planning._designs = before
 
     def calibrate(self, checks, rng):
         """Return the outcome of `calibrate` on fully labelled random samples."""
@@ -144,7 +144,9 @@ class Population:
     def single_calls(self, checks, rng):
         """Return the outcome of exact tests on single calls drawn uniformly."""
         score = self.dense_score
-        level = planning._levels(score[score > 0.0], self.promise)
+        row, column = np.nonzero(score > 0.0)
+        listed = planning.list_by_unit(score[row, column], row, len(score))[1]
+        level = planning._levels(listed, self.promise)
         row, column = np.nonzero(score >= level[-1])
         drawn = rng.permutation(row.size)[:checks]
         values, right = score[row, column][drawn], self.truth[row, column][drawn]

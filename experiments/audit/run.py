@@ -21,7 +21,7 @@ from hierlpr.cutoff.goal import Promise
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-from audited import POPULATIONS, Audited  # noqa: E402
+from audited import GROUPED, NAMED, POPULATIONS, Audited  # noqa: E402
 
 COLUMNS = [
     "population", "checks", "runs", "certified", "errors", "share", "allowed", "within",
@@ -29,27 +29,40 @@ COLUMNS = [
 ]  # fmt: skip
 
 
-def study(config, populations=POPULATIONS):
+def studies():
+    """Yield name, population and options of each kind of audit."""
+    yield from ((make.__name__, make, {}) for make in POPULATIONS)
+    yield from ((f"{make.__name__}, names", make, {"is_named": True}) for make in NAMED)
+    for make in GROUPED:
+        yield f"{make.__name__}, groups", make, {"by_column": True}
+
+
+def study(config, populations=None):
     """Yield one row per population and number of checks."""
     promise = Promise(1.0 - config["precision"], 1.0 - config["confidence"])
     runs = config["violations"]["runs"]
-    for make in populations:
+    for name, make, kind in studies() if populations is None else populations:
         for checks in config["violations"]["checks"]:
             rng = np.random.default_rng([config["seed"], checks])
             errors, recall, uniform, control = 0, [], 0, 0
             for _ in range(runs):
-                audited = Audited(*make(rng), promise, checks, rng)
+                score, truth, cluster = make(rng)
+                options = {"is_named": kind.get("is_named", False)}
+                if kind.get("by_column"):
+                    options["group"] = np.arange(score.shape[1])
+                if options["is_named"]:  # the path of each sample: right ranks come first
+                    score, truth = np.sort(score, axis=1)[:, ::-1], np.sort(truth)[:, ::-1]
+                audited = Audited(score, truth, cluster, promise, checks, rng, **options)
                 # Passed tests never fail later, so the last look has those of all looks.
-                most = min(checks, audited.plan.order.size)
-                passed = audited.passed(most, [most])
-                reached = [audited.certified(test) for test in range(passed)]
+                most = min(checks, audited.n_units)
+                reached = audited.reached(most, [most])
                 errors += any(precision < config["precision"] - 1e-9 for precision, _ in reached)
                 recall.append(reached[-1][1] if reached else 0.0)
                 q = audited.plan.probability
-                uniform += np.ptp(q[q > 0.0]) < 1e-12
+                uniform += np.ptp(q) < 1e-12
                 control += audited.plan.rho > 0.0
             allowed = 0.1 + 3.0 * math.sqrt(0.09 / runs)
-            values = [make.__name__, checks, runs, sum(r > 0.0 for r in recall), errors]
+            values = [name, checks, runs, sum(r > 0.0 for r in recall), errors]
             shares = [errors / runs, allowed, "yes" if errors / runs <= allowed else "no"]
             others = [np.mean(recall), uniform / runs, control / runs]
             row = [round(float(x), 4) if isinstance(x, float) else x for x in shares + others]
@@ -60,12 +73,15 @@ def main():
     """Run the study and write its table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int)
+    parser.add_argument("--only", nargs="*", help="names of populations")
     config = tomllib.loads((HERE / "config.toml").read_text())
     config["violations"]["runs"] = parser.parse_args().runs or config["violations"]["runs"]
     with (HERE / "violations.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
-        for row in study(config):
+        chosen = parser.parse_args().only
+        kinds = [x for x in studies() if not chosen or x[0] in chosen]
+        for row in study(config, kinds):
             writer.writerow(row)
             file.flush()
 

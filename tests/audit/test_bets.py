@@ -20,27 +20,24 @@ class Case:
         self.score = rng.choice([0.7, 0.8, 0.9, 0.97], (n, k))
         chance = self.score if chance is None else np.full(self.score.shape, chance)
         self.truth = rng.random((n, k)) < chance
-        order, self.listed = list_by_unit(self.score.ravel(), np.repeat(np.arange(n), k), n)
-        self.correct = self.truth.ravel()[order]
-        self.plan = plan_audit(self.listed, promise, checks or n, rng)
-        self.n_units = self.plan.order.size
+        order, listed = list_by_unit(self.score.ravel(), np.repeat(np.arange(n), k), n)
+        self.plan, rows = plan_audit(listed, promise, checks or n, rng)
+        self.correct = self.truth.ravel()[order[rows]]
+        self.order = listed.unit[rows][np.unique(self.plan.listed.unit, return_index=True)[1]]
+        self.n_units = self.plan.time.size
 
     def first(self, n_answers):
-        tests = self.plan.tests
-        is_answered = np.zeros(self.listed.n_units, dtype=bool)
-        is_answered[self.plan.order[:n_answers]] = True
-        rows = is_answered[self.listed.unit]
-        rows &= self.listed.called(tests.level.min(), tests.limit.max())
-        return self.listed.take(rows), self.correct[rows]
+        return self.correct[: np.searchsorted(self.plan.listed.unit, n_answers)]
 
     def passed(self, n_answers, horizons):
-        return count_passed(self.plan, *self.first(n_answers), n_answers, horizons)
+        return count_passed(self.plan, self.first(n_answers), n_answers, horizons)[0]
 
     def twin_options(self, test):
-        plan = self.plan
+        plan, probability = self.plan, np.zeros(len(self.score))
+        probability[self.order] = plan.probability
         pair = float(plan.tests.level[test]), int(plan.tests.limit[test])
         lists = self.score.tolist(), self.truth.tolist()
-        return *lists, 0.8, pair, plan.probability.tolist(), plan.order.tolist(), plan.rho
+        return *lists, 0.8, pair, probability.tolist(), self.order.tolist(), plan.rho
 
 
 @given(st.integers(0, 10**6))
@@ -48,7 +45,7 @@ class Case:
 def test_gains_and_certificates_match_their_slow_twin(seed):
     case = Case(seed, 15, 4)
     n = min(10, case.n_units)
-    gain, largest = gains(case.plan, *case.first(n), n)
+    gain, largest = gains(case.plan, case.first(n), n)
     slow_passed, still = 0, True
     for test in range(case.plan.tests.level.size):
         slow = twin.gains(*case.twin_options(test), n)
@@ -101,8 +98,7 @@ def test_a_population_that_is_checked_completely_needs_no_luck():
 
 def test_nothing_is_certified_without_answers_or_for_wrong_calls():
     case = Case(1, 50, 2, chance=0.0)
-    empty = case.listed.take(np.zeros(case.listed.unit.size, dtype=bool))
-    assert count_passed(case.plan, empty, np.zeros(0, dtype=bool), 0, [50]) == 0
+    assert case.passed(0, [50]) == 0
     assert case.passed(case.n_units, [case.n_units]) == 0
 
 
@@ -111,11 +107,9 @@ def test_continuations_are_simulated_from_what_the_answers_show():
     bad = Case(2, 400, 3, Promise(0.1, 0.1), checks=100, chance=0.5)
     mean = {}
     for name, case in (("good", good), ("bad", bad)):
-        listed, correct = case.first(100)
-        answered = np.isin(listed.unit, case.plan.order[:40])
-        passed = expect_passed(
-            case.plan, listed, correct, answered, [100], np.random.default_rng(0)
-        )
+        correct = case.first(100)
+        answered = np.arange(correct.size) < case.first(40).size
+        passed = expect_passed(case.plan, correct, answered, [100], np.random.default_rng(0))
         mean[name] = passed.mean()
     assert mean["good"] > 0.5
     assert mean["bad"] == 0.0
@@ -129,6 +123,6 @@ def test_errors_stay_within_the_stated_rate(chance):
         case = Case(seed, 120, 3, checks=40, chance=chance)
         passed = case.passed(40, [40])
         tests = zip(case.plan.tests.level, case.plan.tests.limit, strict=True)
-        called = [case.listed.called(*pair) for pair in tests]
+        called = [case.plan.listed.called(*pair, 0) for pair in tests]
         errors += any(case.correct[rows].mean() < 0.8 for rows in called[:passed])
     assert errors / runs <= 0.1 + 3 * np.sqrt(0.09 / runs)

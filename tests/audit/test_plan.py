@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy.special import expit, logit
 
 import reference_audit as twin
-from hierlpr.audit.plan import UNIFORM, WITHIN, _Grid, list_by_unit, plan_audit
+from hierlpr.audit.plan import UNIFORM, WITHIN, _Grid, _probability, list_by_unit, plan_audit
 from hierlpr.cutoff.goal import Promise
 
 PROMISE = Promise(0.2, 0.1)
@@ -27,8 +27,8 @@ def test_expected_sums_match_loops_over_units(seed, rho, shift):
         listed_of(np.where(score >= lowest, score, 0.0)).take(listed_of(score).score >= lowest),
         PROMISE,
     )
-    q = grid.probability(lowest)
-    expected = grid.expect(q, rho, shift, checks=10)
+    q = _probability([grid], [lowest])
+    all_hits, all_squares, _ = grid.expect(q, rho, shift, checks=10)
     for a, limit in enumerate(grid.limit.tolist()):
         for b, level in enumerate(grid.level.tolist()):
             hits = square = total = total_control = 0.0
@@ -42,18 +42,23 @@ def test_expected_sums_match_loops_over_units(seed, rho, shift):
                 total_control += control / 12
                 if called:
                     square += (spread + (gain - control) ** 2) / (144 * q[i])
-            assert expected.hits[a, b] == pytest.approx(hits)
+            assert all_hits[a, b] == pytest.approx(hits)
             square = max(square + total**2 - (total - total_control) ** 2, 1e-12)
-            assert expected.square[a, b] == pytest.approx(square, abs=1e-9)
+            assert all_squares[a, b] == pytest.approx(square, abs=1e-9)
 
 
 def test_draws_follow_the_calls():
     score = np.array([[0.95, 0.95, 0.95, 0.95]] + [[0.95, 0.0, 0.0, 0.0]] * 4)
     listed = listed_of(score).take(listed_of(score).score > 0.0)
     grid = _Grid(listed, PROMISE)
-    assert grid.probability(None) == pytest.approx(np.full(5, 0.2))
+    assert _probability([grid], None) == pytest.approx(np.full(5, 0.2))
     by_calls = UNIFORM / 5 + (1 - UNIFORM) * np.array([4, 1, 1, 1, 1]) / 8
-    assert grid.probability(0.9) == pytest.approx(by_calls)
+    assert _probability([grid], [0.9]) == pytest.approx(by_calls)
+
+
+def units_of(listed, rows):
+    """Return the units in the order of the draw."""
+    return list(dict.fromkeys(listed.unit[rows].tolist()))
 
 
 def test_the_order_of_draws_is_in_proportion_to_the_probability():
@@ -61,18 +66,21 @@ def test_the_order_of_draws_is_in_proportion_to_the_probability():
     score = np.where(np.arange(6)[None] < np.array([[6], [1], [1], [1]]), 0.97, 0.0)
     listed = listed_of(score).take(listed_of(score).score > 0.0)
     plans = [plan_audit(listed, PROMISE, 4, rng) for _ in range(600)]
-    q = plans[0].probability
-    first = np.bincount([plan.order[0] for plan in plans], minlength=4) / 600
+    orders = [units_of(listed, rows) for _, rows in plans]
+    q = np.zeros(4)
+    q[orders[0]] = plans[0][0].probability
+    first = np.bincount([order[0] for order in orders], minlength=4) / 600
     assert np.abs(first - q).max() < 3.5 * np.sqrt(0.25 / 600)
-    assert all(np.array_equal(np.sort(plan.order), np.flatnonzero(q)) for plan in plans)
+    assert all(sorted(order) == np.flatnonzero(q).tolist() for order in orders)
 
 
 def test_tests_go_from_sure_to_many_calls_and_units_without_calls_are_not_drawn():
     rng = np.random.default_rng(1)
     score = np.clip(rng.beta(4, 1, (300, 5)), 0.01, 0.99)
     score[200:] = 0.01
-    plan = plan_audit(listed_of(score), Promise(0.1, 0.1), 100, rng)
-    assert plan.order.max() < 200
+    listed = listed_of(score)
+    plan, rows = plan_audit(listed, Promise(0.1, 0.1), 100, rng)
+    assert listed.unit[rows].max() < 200
     assert plan.probability.sum() == pytest.approx(1.0)
     hits = [score[score >= level].sum() for level in plan.tests.level]
     assert plan.tests.level.size > 5
@@ -82,8 +90,8 @@ def test_tests_go_from_sure_to_many_calls_and_units_without_calls_are_not_drawn(
 
 @pytest.mark.parametrize("score", [[[0.9]], [[0.9], [0.9]], [[0.0]], [[1.0, 1.0]], [[0.1, 0.2]]])
 def test_tiny_populations_have_a_plan(score):
-    plan = plan_audit(listed_of(np.array(score)), PROMISE, 5, np.random.default_rng(0))
-    assert plan.order.size >= 1
+    plan, _ = plan_audit(listed_of(np.array(score)), PROMISE, 5, np.random.default_rng(0))
+    assert plan.time.size >= 1
     assert plan.tests.level.size >= 1
 
 
@@ -92,5 +100,5 @@ def test_clusters_are_drawn_whole():
     listed = listed_of(score, np.array([0, 0, 0, 1, 1, 2]))
     assert listed.n_units == 3
     assert np.bincount(listed.unit).tolist() == [6, 4, 2]
-    plan = plan_audit(listed, PROMISE, 3, np.random.default_rng(0))
-    assert sorted(plan.order.tolist()) == [0, 1, 2]
+    _, rows = plan_audit(listed, PROMISE, 3, np.random.default_rng(0))
+    assert sorted(units_of(listed, rows)) == [0, 1, 2]

@@ -221,7 +221,7 @@ def test_other_scores_other_answers_and_damaged_folders_are_refused(tmp_path):
     with pytest.raises(HierlprError, match="not the log"):
         load_audit(folder)
     arrays = dict(np.load(folder / "plan.npz"))
-    arrays["score"][0] += 0.01
+    arrays["time"][0] += 0.01
     np.savez(folder / "plan.npz", **arrays)
     with pytest.raises(HierlprError, match="damaged or was changed"):
         load_audit(folder)
@@ -247,7 +247,6 @@ def test_scores_in_csr_give_the_same_audit():
     score[score < 0.6] = 0.0
     dense, csr = start_audit(score, H), start_audit(sparse.csr_array(score), H)
     assert dense.fingerprint == csr.fingerprint
-    assert "audit" in dense._repr_html_()
 
 
 def test_a_model_starts_an_audit_of_scores_in_any_container(tmp_path):
@@ -271,4 +270,86 @@ def test_a_model_starts_an_audit_of_scores_in_any_container(tmp_path):
     audit.save(tmp_path / "a")
     assert str(hierlpr.load_audit(tmp_path / "a")) == str(audit)
     clustered = model.audit(frame, clusters=[i // 4 for i in range(400)], checks=20)
-    assert clustered.listed.n_units == 100
+    assert clustered.plan.listed.n_units == 100
+
+
+def paths(n=400, seed=0, wrong=0.02):
+    """Block scores and truth of one path A > B > C or A > D per sample; few names are wrong."""
+    rng = np.random.default_rng(seed)
+    a = rng.uniform(0.95, 0.99, n)
+    score = np.stack([a * 0.9, a, a * 0.95, np.zeros(n)], axis=1)
+    score[n // 2 :] = np.stack([np.zeros(n), a, np.zeros(n), a * 0.9], axis=1)[n // 2 :]
+    score[: n // 10, 0] = 0.0
+    right = rng.random((n, 3)) >= wrong * np.array([1, 2, 6])
+    a, b, c = right[:, 0], right[:, 0] & right[:, 1], right.all(axis=1)
+    return score, np.stack([c, a, b, b], axis=1)
+
+
+def test_names_of_samples_are_certified_by_the_share_of_wrong_ones():
+    score, truth = paths()
+    audit = start_audit(score, H, error=0.1, checks=150)
+    assert audit.plan.listed.allowed == pytest.approx(40)
+    assert "no names are certified yet" in str(audit)
+    before = [audit.expected(150)]
+    audit.record(answers_to(audit.to_check(100), truth))
+    looks = audit.history()
+    assert looks[0] == (0, 0)
+    assert looks[-1] == (100, audit.n_calls)
+    before.append(audit.expected(50))
+    audit.record(answers_to(audit.to_check(), truth))
+    assert 0 < before[0] < before[1]
+    assert audit.n_calls > 400
+    names = audit.calls()
+    assert names["sample"].is_unique
+    wrong = sum(not truth[i, H.index(x)] for i, x in rows_of(names))
+    assert 0 < wrong <= 40
+    assert str(audit).startswith("After 150 checked samples: at most 10 % of 400 samples have a")
+    assert "C" in set(names["label"]) | {"B"}
+    assert audit.cutoff_.goal.kind == "by hand"
+    for options in ({"precision": 0.9}, {"groups": "depth"}, {"clusters": np.arange(400)}):
+        with pytest.raises(HierlprError, match="one name per sample"):
+            start_audit(score, H, error=0.1, **options)
+
+
+def test_groups_share_the_checks_and_their_calls_stay_closed_upward(tmp_path):
+    score, truth = population(600)
+    score **= 0.2
+    groups = {"A": "top", "B": "middle", "C": "low", "D": "low"}
+    truth[:, 0] &= np.random.default_rng(1).random(600) < 0.3
+    truth[:, 3] &= np.random.default_rng(2).random(600) < 0.3
+    audit = start_audit(score, H, checks=150, groups=groups)
+    audit.record(answers_to(audit.to_check(), truth))
+    calls = audit.calls()
+    assert set(calls["label"]) == {"A", "B"}
+    assert set(calls["sample"][calls["label"] == "B"]) <= set(
+        calls["sample"][calls["label"] == "A"]
+    )
+    cutoff = audit.cutoff_
+    assert cutoff.reachable
+    assert {name: part.reachable for name, part in cutoff.groups.items()} == {
+        "low": False, "top": True, "middle": True
+    }  # fmt: skip
+    assert "correct (90 % confidence for all groups together): low (0), top (" in str(audit)
+    audit.save(tmp_path)
+    assert str(load_audit(tmp_path)) == str(audit)
+    every = start_audit(score, H, checks=600, groups="label")
+    every.record(answers_to(every.to_check(), truth))
+    assert set(every.calls()["label"]) == {"A", "B"}
+    with pytest.raises(HierlprError, match="must not form a cycle"):
+        start_audit(score, H, groups={"A": "x", "B": "y", "C": "x", "D": "y"})
+
+
+def test_weights_of_checked_samples_estimate_sums_over_the_population():
+    score, truth = population(300)
+    score[60:, [0, 2, 3]] = 0.0  # samples differ in their number of calls
+    differences = []
+    for seed in range(200):
+        audit = start_audit(score, H, checks=60, random_state=seed)
+        audit.record(answers_to(audit.to_check(40), truth))
+        checked = audit.checked()
+        assert checked["sample"].nunique() == 40
+        total = truth[audit.sample, audit.label].sum()
+        differences.append((checked["weight"] * checked["correct"]).sum() - total)
+    assert abs(np.mean(differences)) < 3.5 * np.std(differences) / np.sqrt(200)
+    audit.record(answers_to(audit.to_check(300), truth))
+    assert (audit.checked()["weight"] == 1.0).all()

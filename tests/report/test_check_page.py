@@ -21,11 +21,10 @@ def audited(tmp_path_factory, disease):
     )
     audit.save(folder)
     write_check_page(folder / "check.html", audit, show={names[i]: f"Text {i}" for i in range(9)})
-    truth = {
-        name: {label: bool(data.truth[i, data.hierarchy.index(label)]) for label in labels}
-        for name, labels, _ in audit.samples_to_check()
-        for i in [names.index(name)]
-    }
+    truth, frame = {}, audit.to_check()
+    for name, label in zip(frame["sample"], frame["label"], strict=True):
+        is_true = data.truth[names.index(name), data.hierarchy.index(label)]
+        truth.setdefault(name, {})[label] = bool(is_true)
     return folder, audit, truth
 
 

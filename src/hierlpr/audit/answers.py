@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hierlpr._utils.checks import nearest, quote_names
@@ -11,22 +11,42 @@ from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 
 COLUMNS = ("sample", "label", "correct")
-RIGHT = frozenset({"1", "yes", "y", "true", "right", "correct", "x"})
-WRONG = frozenset({"0", "no", "n", "false", "wrong", "incorrect"})
-UNSURE = frozenset({"unsure", "?", "unknown"})
+WORDS: dict[str, bool | None] = {
+    **dict.fromkeys(("1", "yes", "y", "true", "right", "correct", "x"), True),
+    **dict.fromkeys(("0", "no", "n", "false", "wrong", "incorrect"), False),
+    **dict.fromkeys(("unsure", "?", "unknown"), None),
+}
 
 # The answers on one sample: True, False, or None for unsure, which counts as wrong.
 Answer = dict[str, bool | None]
+Shown = Mapping[str, tuple[str, ...]]  # the labels of each sample to check, parents first
 
 
-def read_answers(
-    answers: Any, shown: Callable[[str], tuple[str, ...]], hierarchy: Hierarchy
-) -> dict[str, Answer]:
+def read_answers(answers: Any, shown: Shown, hierarchy: Hierarchy) -> dict[str, Answer]:
     """Return the answers on each sample as they were given.
 
     `answers` is a frame (or mapping of columns) with sample, label and correct, or maps each
-    sample to its labels that are wrong. `shown` returns the labels of a sample to check.
+    sample to its labels that are wrong.
     """
+    out: dict[str, Answer] = {}
+    for sample, label, value in _rows(answers, shown, hierarchy):
+        word = _word(value)
+        if not word:
+            continue  # not checked yet
+        if word not in WORDS:
+            raise DataError(
+                f"answers: sample {sample!r}, label {label!r} has {value!r}.\n"
+                "Hint: write yes (or 1, true, x), no (or 0, false), unsure, or leave it empty."
+            )
+        _refuse_others(sample, [label], shown)
+        correct = WORDS[word]
+        if out.setdefault(sample, {}).setdefault(label, correct) != correct:
+            raise DataError(f"answers: sample {sample!r}, label {label!r} has two answers.")
+    return out
+
+
+def _rows(answers: Any, shown: Shown, hierarchy: Hierarchy) -> Iterator[tuple[str, str, Any]]:
+    """Yield sample, label and answer."""
     frame = as_frame(answers, "answers")
     if frame is None and not isinstance(answers, Mapping):
         raise DataError(
@@ -34,14 +54,12 @@ def read_answers(
             f"checked sample to its labels that are wrong; got {type(answers).__name__}."
         )
     if frame is None and not set(COLUMNS) <= set(answers):
-        by_sample: dict[str, Answer] = {}
-        for name, wrong in answers.items():
-            sample, labels = str(name), shown(str(name))
+        for sample, wrong in answers.items():
             names = [wrong] if isinstance(wrong, str) else [str(label) for label in wrong]
-            _refuse_other_labels(sample, names, labels)
+            _refuse_others(str(sample), names, shown)
             false = {label for name in names for label in (name, *hierarchy.descendants(name))}
-            by_sample[sample] = {label: label not in false for label in labels}
-        return by_sample
+            yield from ((str(sample), label, label not in false) for label in shown[str(sample)])
+        return
     columns = answers if frame is None else {name: frame[name].to_list() for name in frame.columns}
     missing = [name for name in COLUMNS if name not in columns]
     if missing:
@@ -49,27 +67,8 @@ def read_answers(
             f"answers have no column {quote_names(missing)}; their columns are "
             f"{quote_names(list(columns))}."
         )
-    return _by_sample(zip(*(columns[name] for name in COLUMNS), strict=True), shown)
-
-
-def _by_sample(
-    rows: Iterable[tuple[Any, Any, Any]], shown: Callable[[str], tuple[str, ...]]
-) -> dict[str, Answer]:
-    out: dict[str, Answer] = {}
-    for name, label_name, value in rows:
-        sample, label, word = str(name), str(label_name), _word(value)
-        if not word:
-            continue  # not checked yet
-        if word not in RIGHT | WRONG | UNSURE:
-            raise DataError(
-                f"answers: sample {sample!r}, label {label!r} has {value!r}.\n"
-                "Hint: write yes (or 1, true, x), no (or 0, false), unsure, or leave it empty."
-            )
-        _refuse_other_labels(sample, [label], shown(sample))
-        correct = None if word in UNSURE else word in RIGHT
-        if out.setdefault(sample, {}).setdefault(label, correct) != correct:
-            raise DataError(f"answers: sample {sample!r}, label {label!r} has two answers.")
-    return out
+    for sample, label, value in zip(*(columns[name] for name in COLUMNS), strict=True):
+        yield str(sample), str(label), value
 
 
 def _word(value: Any) -> str:
@@ -80,12 +79,20 @@ def _word(value: Any) -> str:
     return str(value).strip().lower()
 
 
-def _refuse_other_labels(sample: str, labels: list[str], shown: tuple[str, ...]) -> None:
-    other = [label for label in labels if label not in shown]
-    if other:
+def _refuse_others(sample: str, labels: list[str], shown: Shown) -> None:
+    if sample not in shown:
+        raise DataError(
+            f"answers: sample {sample!r} is not among those to check; the first of these are "
+            f"{quote_names(list(shown), most=3)}.\n"
+            "Hint: answers belong to the audit whose to_check() listed the samples."
+        )
+    if other := [label for label in labels if label not in shown[sample]]:
+        hint = (
+            nearest(other[0], shown[sample]) or f"it was shown with {quote_names(shown[sample])}."
+        )
         raise DataError(
             f"answers: sample {sample!r} was not shown with the label {quote_names(other)}."
-            f"\nHint: {nearest(other[0], shown) or f'it was shown with {quote_names(shown)}.'}"
+            f"\nHint: {hint}"
         )
 
 
@@ -96,7 +103,7 @@ def complete(
 
     A true label makes its ancestors true, a false one its descendants false; an unsure one is
     false, unless a descendant is true. `shown` holds parents before children, and all ancestors of
-    its labels. Contradictions and labels that are still open are refused.
+    its labels. Contradictions and labels without an answer are refused.
     """
     truth = {label: value for label, value in answer.items() if value is not None}
     parents = {label: hierarchy.parents(label) for label in shown}
@@ -111,13 +118,11 @@ def complete(
     for label in shown:
         if any(truth.get(parent) is False for parent in parents[label]):
             truth.setdefault(label, False)
-    for label, value in answer.items():
-        if value is None:
-            truth.setdefault(label, False)
+    truth |= {label: False for label, x in answer.items() if x is None and label not in truth}
     missing = [label for label in shown if label not in truth]
     if missing:
         raise DataError(
             f"answers: sample {sample!r} lacks {quote_names(missing)}.\n"
             "Hint: answer all labels of a sample, or none; write unsure if you cannot tell."
         )
-    return truth
+    return {label: truth[label] for label in shown}

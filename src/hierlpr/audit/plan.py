@@ -15,6 +15,7 @@ from hierlpr.cutoff.guarantee import LARGEST_STAKE
 from hierlpr.cutoff.instances import sample_places
 
 Float = NDArray[np.float64]
+Bool = NDArray[np.bool_]
 Index = NDArray[np.intp]
 
 # Share of the draws that is uniform among the units with calls.
@@ -35,41 +36,64 @@ class Listed(NamedTuple):
     """Instances by unit, then decreasing score; units are samples or clusters.
 
     An instance is called at a level that its score reaches, under a limit of at least `needed`
-    calls per sample.
+    calls per sample. Each `group` of labels has its own tests. If the instances are the path of
+    each sample, whose last call is its name, `allowed` is the number of wrong names to allow.
     """
 
     unit: Index
     score: Float
     needed: NDArray[np.int32]
+    group: NDArray[np.int32]
     n_units: int
+    allowed: float | None = None
 
-    def take(self, rows: NDArray[Any]) -> Listed:
+    def take(self, rows: NDArray[Any] | slice) -> Listed:
         """Keep some instances."""
-        return Listed(self.unit[rows], self.score[rows], self.needed[rows], self.n_units)
+        columns = self.unit[rows], self.score[rows], self.needed[rows], self.group[rows]
+        return Listed(*columns, self.n_units, self.allowed)
 
-    def called(self, level: float, limit: int) -> NDArray[np.bool_]:
-        """Mark the calls."""
-        return (self.score >= level) & (self.needed <= limit)
+    def called(self, level: float, limit: int, group: int) -> Bool:
+        """Mark the calls of a group."""
+        is_called = (self.score >= level) & (self.needed <= limit)
+        return np.asarray(is_called & (self.group == group))
+
+    def gains(self, correct: NDArray[Any], alpha: float) -> Float:
+        """Return the gain of each call; those of a unit add up to its gain.
+
+        Of names, the first wrong call of a path takes 1, because all below are wrong too.
+        """
+        if self.allowed is None:
+            return np.asarray(correct - (1.0 - alpha))
+        above = np.append(1.0, correct[:-1])
+        above[np.append(True, self.unit[1:] != self.unit[:-1])[: above.size]] = 1.0
+        return np.asarray(correct - above[: correct.size])
 
 
 def list_by_unit(
-    score: Float, sample: Index, n_samples: int, cluster: Index | None = None
+    score: Float,
+    sample: Index,
+    n_samples: int,
+    cluster: Index | None = None,
+    group: Index | None = None,
+    allowed: float | None = None,
 ) -> tuple[Index, Listed]:
     """Return the order of the instances by unit and decreasing score, and the sorted instances.
 
-    `cluster` numbers the cluster of each sample; there are no limits of calls per sample then.
+    `cluster` numbers the cluster of each sample, `group` the group of each instance. With clusters,
+    groups or names there are no limits of calls per sample.
     """
-    if cluster is None:
-        order, _, needed = sample_places(score, sample)
-        return order, Listed(sample[order], score[order], needed, n_samples)
-    unit = cluster[sample]
-    order = np.lexsort((-score, unit))
-    needed = np.ones(order.size, dtype=np.int32)
-    return order, Listed(unit[order], score[order], needed, int(cluster.max(initial=-1)) + 1)
+    unit, n_units = sample, n_samples
+    if cluster is not None:
+        unit, n_units = cluster[sample], int(cluster.max(initial=-1)) + 1
+    order, _, needed = sample_places(score, unit)
+    number = np.zeros_like(needed) if group is None else group[order].astype(np.int32)
+    if cluster is not None or allowed is not None or number.any():
+        needed = np.ones_like(needed)
+    return order, Listed(unit[order], score[order], needed, number, n_units, allowed)
 
 
 class Tests(NamedTuple):
-    """Pairs of a level and a limit of calls per sample, in the order in which they are tested.
+    """Pairs of a level and a limit of calls per sample, by group, in the order of the tests.
 
     `square` is the mean square gain that is expected, `total` the sum of the control variates of
     all units, `bound` the largest of what a unit can lose over its probability.
@@ -80,24 +104,33 @@ class Tests(NamedTuple):
     square: Float
     total: Float
     bound: Float
+    group: NDArray[np.int64]
 
 
 class Plan(NamedTuple):
     """The draw and the tests, fixed before any answer.
 
-    `order` lists the units with calls as drawn without replacement, `probability` is that of every
-    unit in the first draw. `rho` multiplies the control variates; 0 is none.
+    Units are numbered in the order in which they were drawn, without replacement. `listed` has
+    the instances that a test calls, `probability` is that of each unit in the first draw, `time`
+    when it was drawn. `rho` multiplies the control variates; 0 is none. Each of the `n_groups` has
+    an equal part of the error.
     """
 
     promise: Promise
-    probability: Float
-    order: Index
     rho: float
+    n_groups: int
+    probability: Float
+    time: Float
     tests: Tests
+    listed: Listed
 
 
-def plan_audit(listed: Listed, promise: Promise, checks: int, rng: np.random.Generator) -> Plan:
+def plan_audit(
+    listed: Listed, promise: Promise, checks: int, rng: np.random.Generator
+) -> tuple[Plan, Index]:
     r"""Choose the draw and the tests, taking scores as chances that may be wrong.
+
+    Also returns which instances are listed in the plan.
 
     Notes
     -----
@@ -106,52 +139,111 @@ def plan_audit(listed: Listed, promise: Promise, checks: int, rng: np.random.Gen
     uniform and 95 % in proportion to the calls at some level; both with and without the expected
     gains as control variates. The design with the largest product of expected correct calls and
     chance to be certified is used, on average over the chances as they are and with log-odds lower
-    by half of `PESSIMISM`.
+    by half of `PESSIMISM`. Groups add up, and have equal parts of the draws by calls.
 
     Tests go from the pair that passes most surely with log-odds lower by all of it to those with
     more calls, and end where even higher chances leave no hope. A poor plan costs power, never
     validity.
     """
-    listed = listed.take(listed.score >= _levels(listed.score, promise)[-1])
-    is_used = np.zeros(listed.n_units, dtype=bool)
-    is_used[rng.permutation(np.unique(listed.unit))[:N_PLANNING]] = True
-    grid = _Grid(listed.take(is_used[listed.unit]), promise)
-    level, rho = grid.best_design(checks)
-    tests = grid.tests(grid.probability(level), rho, checks)
+    sizes = np.bincount(listed.group)
+    groups = np.flatnonzero(sizes).tolist()
+    part = Promise(promise.alpha, promise.delta / len(groups))
+    lowest = np.zeros(max(groups) + 1)
+    for group in groups:
+        lowest[group] = _levels(listed.take(listed.group == group), part)[-1]
+    rows = np.flatnonzero(listed.score >= lowest[listed.group])
+    units, is_used = np.unique(listed.unit[rows]), np.zeros(listed.n_units, dtype=bool)
+    is_used[rng.permutation(units)[:N_PLANNING]] = True
+    if len(groups) > 1:  # at least one unit of each
+        is_used[listed.unit[rows[np.unique(listed.group[rows], return_index=True)[1]]]] = True
+    used = listed.take(rows[is_used[listed.unit[rows]]])
+    if used.allowed is not None:  # in proportion
+        used = used._replace(allowed=used.allowed * min(1.0, N_PLANNING / units.size))
+    grids = [_Grid(used.take(used.group == group), part) for group in groups]
+    levels, rho = _best_design(grids, checks)
+    probability = _probability(grids, levels)
     # Units without a call at any of these tests need no check and are not drawn.
-    tested = listed.called(tests.level.min(), tests.limit.max())
-    grid = _Grid(listed.take(tested), promise)
-    probability = grid.probability(level)
-    tests = grid.tests(probability, rho, checks)
+    is_tested = np.zeros(listed.unit.size, dtype=bool)
+    for group, grid in zip(groups, grids, strict=True):
+        level, limit, *_ = grid.tests(probability, rho, checks)
+        is_tested |= listed.called(level.min(), limit.max(), group)
+    rows = np.flatnonzero(is_tested)
+    listed = listed.take(rows)
+    grids = [_Grid(listed.take(listed.group == group), part) for group in groups]
+    probability, columns = _probability(grids, levels), []
+    for group, grid in zip(groups, grids, strict=True):
+        tests = grid.tests(probability, rho, checks)
+        n_calls = np.count_nonzero(grid.listed.score >= tests[0][-1])
+        if len(groups) > 1 and n_calls == sizes[group]:
+            tests[0][-1] = 0.0  # everything: the groups below inherit no cut
+        columns.append((*tests, np.full(tests[0].size, group)))
     units = np.flatnonzero(probability)
-    times = rng.standard_exponential(units.size) / probability[units]
-    return Plan(promise, probability, units[np.argsort(times, kind="stable")], rho, tests)
+    time = rng.standard_exponential(units.size) / probability[units]
+    drawn = np.argsort(time, kind="stable")
+    place = np.empty(listed.n_units, dtype=np.intp)
+    place[units[drawn]] = np.arange(units.size)
+    listed = listed._replace(unit=place[listed.unit])
+    order = np.argsort(listed.unit, kind="stable")
+    return Plan(
+        promise, rho, len(groups), probability[units[drawn]], time[drawn],
+        Tests(*map(np.concatenate, zip(*columns, strict=True))), listed.take(order),
+    ), rows[order]  # fmt: skip
 
 
-def _levels(score: Float, promise: Promise) -> Float:
+def _levels(listed: Listed, promise: Promise) -> Float:
     """Return levels at which the number of calls grows by about the same factor.
 
-    The lowest is the last where the mean chance, if log-odds were higher by `OPTIMISM`, meets the
-    target.
+    The lowest is the last where the target is met if log-odds are higher by `OPTIMISM`.
     """
-    falling = np.sort(score)[::-1]
-    hopeful = np.cumsum(expit(_log_odds(falling) + OPTIMISM))
-    enough = np.flatnonzero(hopeful >= (1.0 - promise.alpha) * np.arange(1, falling.size + 1))
+    order = np.argsort(listed.score, kind="stable")[::-1]
+    gains = listed.gains(expit(_log_odds(listed.score) + OPTIMISM), promise.alpha)
+    enough = np.flatnonzero(np.cumsum(gains[order]) + (listed.allowed or 0.0) >= 0.0)
     most = int(enough[-1]) + 1 if enough.size else 1
     counts = np.unique(np.rint(np.geomspace(max(1, most // 50), most, N_LEVELS)).astype(np.int64))
-    return np.unique(falling[counts - 1])[::-1].copy()
+    return np.unique(listed.score[order[counts - 1]])[::-1].copy()
 
 
 def _log_odds(score: Float) -> Float:
     return np.asarray(logit(np.clip(score, LEAST_CHANCE, 1.0 - LEAST_CHANCE)))
 
 
-class _Expected(NamedTuple):
-    """Expected hits, mean square gain and margin (see `_Grid.expect`) of all pairs."""
+def _probability(grids: list[_Grid], levels: list[float] | None) -> Float:
+    """Return the probability of each unit: uniform, or by its calls at a level of each group."""
+    n = grids[0].listed.n_units
+    uniform = np.sum([np.bincount(x.listed.unit, minlength=n) for x in grids], axis=0) > 0
+    uniform = uniform / np.count_nonzero(uniform)
+    if levels is None:
+        return np.asarray(uniform)
+    shares = []
+    for grid, level in zip(grids, levels, strict=True):
+        calls = np.bincount(grid.listed.unit[grid.listed.score >= level], minlength=n)
+        shares.append(calls / calls.sum())
+    return np.asarray(UNIFORM * uniform + (1.0 - UNIFORM) * np.mean(shares, axis=0))
 
-    hits: Float
-    square: Float
-    margin: Float
+
+def _designs(grids: list[_Grid]) -> Iterator[tuple[list[float] | None, float]]:
+    """Yield the level of each group for draws by calls (None: uniform), and `rho`."""
+    designs: list[list[float] | None] = [None]
+    for share in np.linspace(0.0, 1.0, N_DESIGNS + 1)[1:]:
+        levels = [float(x.level[int(share * (x.level.size - 1))]) for x in grids]
+        designs += [levels] if levels not in designs else []
+    for design in designs:
+        yield from ((design, 0.0), (design, 1.0))
+
+
+def _best_design(grids: list[_Grid], checks: int) -> tuple[list[float] | None, float]:
+    """Return the design with the most correct calls that can be expected to be certified."""
+
+    def value(design: tuple[list[float] | None, float]) -> float:
+        (levels, rho), total = design, 0.0
+        probability = _probability(grids, levels)
+        for grid in grids:
+            for shift in (0.0, -0.5 * PESSIMISM):
+                hits, _, margin = grid.expect(probability, rho, shift, checks)
+                total += float((hits * ndtr(margin)).max())
+        return total
+
+    return max(_designs(grids), key=value)
 
 
 class _Grid:
@@ -162,8 +254,8 @@ class _Grid:
     """
 
     def __init__(self, listed: Listed, promise: Promise) -> None:
-        self.listed, self.promise, self.target = listed, promise, 1.0 - promise.alpha
-        self.level = _levels(listed.score, promise)
+        self.listed, self.promise, self.allowed = listed, promise, listed.allowed or 0.0
+        self.level = _levels(listed, promise)
         most = int(listed.needed.max(initial=1))
         spaced = np.geomspace(1, most, 3 * most.bit_length())
         self.limit = np.unique(np.rint(spaced).astype(np.int64))
@@ -175,6 +267,7 @@ class _Grid:
         self.first = np.flatnonzero(is_first)
         self.group = np.cumsum(is_first) - 1
         self.place = self.up_to(np.ones(listed.score.size))
+        self.worst = self.up_to(listed.gains(np.zeros(listed.score.size), promise.alpha))
 
     def up_to(self, values: Float) -> Float:
         """Cumulate within each unit."""
@@ -190,30 +283,22 @@ class _Grid:
         binned = np.bincount(self.cell, step, math.prod(self.shape)).reshape(self.shape)
         return np.asarray(binned.cumsum(0).cumsum(1))
 
-    def largest(self, prefix: Float, weight: Float) -> Float:
-        """Return the largest over units of such a function that rises from place to place."""
+    def bound(self, control: Float, weight: Float) -> Float:
+        """Return the largest weighted loss of a unit relative to its control variate."""
         out = np.zeros(math.prod(self.shape))
-        np.maximum.at(out, self.cell, prefix * weight[self.listed.unit])
+        np.maximum.at(out, self.cell, (control - self.worst) * weight[self.listed.unit])
         by_limit = np.maximum.accumulate(out.reshape(self.shape), axis=0)
         return np.asarray(np.maximum.accumulate(by_limit, axis=1))
-
-    def probability(self, level: float | None) -> Float:
-        """Return the probability of each unit: uniform, or by its calls at `level`."""
-        unit, n = self.listed.unit, self.listed.n_units
-        has_calls = np.bincount(unit, minlength=n) > 0
-        uniform = has_calls / np.count_nonzero(has_calls)
-        if level is None:
-            return np.asarray(uniform)
-        calls = np.bincount(unit[self.listed.score >= level], minlength=n)
-        return np.asarray(UNIFORM * uniform + (1.0 - UNIFORM) * calls / calls.sum())
 
     def control(self, rho: float) -> Float:
         """Return the control variate at each place: `rho` times the gain by the chances."""
         chance = np.clip(self.listed.score, LEAST_CHANCE, 1.0 - LEAST_CHANCE)
-        return np.asarray(rho * (self.up_to(chance) - self.target * self.place))
+        return np.asarray(rho * self.up_to(self.listed.gains(chance, self.promise.alpha)))
 
-    def expect(self, probability: Float, rho: float, shift: float, checks: int) -> _Expected:
-        """Return what to expect if all log-odds are shifted.
+    def expect(
+        self, probability: Float, rho: float, shift: float, checks: int
+    ) -> tuple[Float, Float, Float]:
+        """Return hits, mean square gain and margin of all pairs if all log-odds are shifted.
 
         The margin is by how many standard deviations the log wealth of a constant stake exceeds its
         goal, as in :mod:`hierlpr.cutoff.guarantee`.
@@ -221,52 +306,35 @@ class _Grid:
         chance, n = expit(_log_odds(self.listed.score) + shift), self.listed.n_units
         weight = 1.0 / np.where(probability > 0.0, n * probability, 1.0)
         control, hits = self.control(rho), self.up_to(chance)
-        gain = hits - self.target * self.place
-        spread = self.up_to(chance * (1.0 - chance)) * (1.0 + WITHIN * (self.place - 1.0))
-        mean, mean_control = self.sum(gain) / n, self.sum(control) / n
-        square = self.sum(spread + (gain - control) ** 2, weight) / n
-        square = np.maximum(square + mean**2 - (mean - mean_control) ** 2, 1e-12)
-        bound = self.largest(self.target * self.place + control, weight) - mean_control
+        gain = self.up_to(self.listed.gains(chance, self.promise.alpha))
+        variance = chance * (1.0 - chance)
+        if self.listed.allowed is None:
+            variance = self.up_to(variance) * (1.0 + WITHIN * (self.place - 1.0))
+        difference = (self.sum(gain) - self.sum(control)) / n
+        mean = (self.sum(gain) + self.allowed) / n
+        square = self.sum(variance + (gain - control) ** 2, weight) / n
+        square = np.maximum(square + mean**2 - difference**2, 1e-12)
+        bound = self.bound(control, weight) - (mean - difference)
         goal = math.log(1.0 / self.promise.delta)
         stake = np.sqrt(2.0 * goal / (checks * square))
         stake = np.minimum(stake, LARGEST_STAKE / np.maximum(bound, 1e-12))
         deviation = np.sqrt(np.maximum(square - mean**2, 1e-3 * square) * checks)
         margin = (checks * (mean - 0.5 * stake * square) - goal / stake) / deviation
-        return _Expected(self.sum(hits), square, margin)
+        return self.sum(hits), square, margin
 
-    def designs(self) -> Iterator[tuple[float | None, float]]:
-        """Yield the level for draws by calls (None: uniform), and `rho`."""
-        spaced = np.linspace(0, self.level.size - 1, N_DESIGNS + 1)[1:]
-        for level in [None, *self.level[np.unique(spaced.astype(np.intp))].tolist()]:
-            yield from ((level, 0.0), (level, 1.0))
-
-    def best_design(self, checks: int) -> tuple[float | None, float]:
-        """Return the design with the most correct calls that can be expected to be certified."""
-
-        def value(design: tuple[float | None, float]) -> float:
-            level, rho = design
-            probability, total = self.probability(level), 0.0
-            for shift in (0.0, -0.5 * PESSIMISM):
-                expected = self.expect(probability, rho, shift, checks)
-                total += float((expected.hits * ndtr(expected.margin)).max())
-            return total
-
-        return max(self.designs(), key=value)
-
-    def tests(self, probability: Float, rho: float, checks: int) -> Tests:
-        """Return the pairs that no other exceeds in both margin and hits, by decreasing margin."""
-        low, high = (
-            self.expect(probability, rho, shift, checks) for shift in (-PESSIMISM, OPTIMISM)
-        )
-        hits, margin = low.hits.ravel(), low.margin.ravel()
+    def tests(self, probability: Float, rho: float, checks: int) -> tuple[NDArray[Any], ...]:
+        """Return the columns of `Tests` for the pairs that no other exceeds in margin and hits."""
+        low, square, margin = self.expect(probability, rho, -PESSIMISM, checks)
+        high_margin = self.expect(probability, rho, OPTIMISM, checks)[2].ravel()
+        hits, margin = low.ravel(), margin.ravel()
         by_margin = np.lexsort((-hits, -margin))
         by_margin = by_margin[hits[by_margin] > 0.0]  # ties can exceed every limit
         rising = hits[by_margin]
         at = by_margin[rising > np.append(-1.0, np.maximum.accumulate(rising)[:-1])]
-        hopeful = np.flatnonzero(high.margin.ravel()[at] >= HOPELESS)
+        hopeful = np.flatnonzero(high_margin[at] >= HOPELESS)
         at = at[: hopeful[-1] + 1] if hopeful.size else at[:1]
         control = self.control(rho)
-        weight = 1.0 / np.where(probability > 0.0, probability, 1.0)
-        bound = self.largest(self.target * self.place + control, weight)
+        bound = self.bound(control, 1.0 / np.where(probability > 0.0, probability, 1.0))
         pairs = self.level[at % self.level.size], self.limit[at // self.level.size]
-        return Tests(*pairs, *(x.ravel()[at] for x in (low.square, self.sum(control), bound)))
+        total = self.sum(control) + self.allowed
+        return (*pairs, *(x.ravel()[at] for x in (square, total, bound)))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -14,17 +12,18 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from hierlpr._utils import AnyPath
-from hierlpr._utils.checks import check_count, check_level, is_sparse, quote_names
-from hierlpr._utils.display import html_table
+from hierlpr._utils.checks import check_count, check_level, is_sparse
 from hierlpr.audit.answers import complete, read_answers
 from hierlpr.audit.bets import count_passed, expect_passed
-from hierlpr.audit.plan import Listed, Plan, Tests, list_by_unit, plan_audit
-from hierlpr.audit.state import append_to_log, read_log, read_plan, write_plan
+from hierlpr.audit.plan import Bool, Index, Listed, Plan, Tests, list_by_unit, plan_audit
+from hierlpr.audit.state import Arrays, Entry, fingerprint, read_state, write_state
+from hierlpr.cutoff.decisions import Groups, group_columns, group_parents, label_groups
 from hierlpr.cutoff.description import percent
 from hierlpr.cutoff.goal import Goal, Promise
 from hierlpr.cutoff.outcome import Cutoff
+from hierlpr.cutoff.set_values import likely_paths
 from hierlpr.data.frames import new_frame
-from hierlpr.exceptions import DataError, FileError
+from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 
 Backend = Literal["pandas", "polars", "pyarrow"] | None
@@ -45,26 +44,28 @@ class Audit:
 
     Attributes
     ----------
+    samples : sequence of str or int
+        All samples of the population.
     plan : Plan
         The draw and the tests, fixed before any answer.
-    horizons : list of int
-        The number of checks planned, and more as the audit was extended.
-    listed : Listed
-        The instances that a test may call, by sample (or cluster) and decreasing block score.
     sample, label : ndarray of int
-        Row and label of each of them.
+        Row and label of each instance that a test may call, as in ``plan.listed``.
+    groups : tuple of str
+        The group of each label; one for all if there are none.
     correct : ndarray of int8
         1 or 0 where checked, else -1.
+    log : list of dict
+        Numbers of checks planned, and answers, in the order in which they came.
     """
 
     hierarchy: Hierarchy
-    samples: Sequence[str] | None
+    samples: Sequence[str | int]
     plan: Plan
-    horizons: list[int]
-    listed: Listed
-    sample: NDArray[np.intp]
-    label: NDArray[np.intp]
+    sample: Index
+    label: Index
+    groups: tuple[str, ...]
     correct: NDArray[np.int8]
+    log: list[Entry]
 
     # -- checking ------------------------------------------------------------------------------
 
@@ -82,28 +83,21 @@ class Audit:
         data frame
             Columns sample, label, chance (the block score). Parents come before their children.
         """
-        n_checked = self.n_checked
+        first, end = self.n_checked, self.horizons[-1]
         if n is not None:
-            end = min(n_checked + check_count(n, name="n"), self.plan.order.size)
+            end = min(first + check_count(n, name="n"), self.plan.time.size)
             if end > self.horizons[-1]:
-                self.horizons.append(end)
-        else:
-            end = self.horizons[-1]
-        rows = self._rows_of_units(self.plan.order[n_checked:end])
+                self.log.append({"checks": end})
+        rows = np.arange(self._size(first), self._size(end))
         rows = rows[self.correct[rows] == NOT_CHECKED]
-        columns = {
-            "sample": self._names(self.sample[rows]),
-            "label": np.array(self.hierarchy.labels, dtype=object)[self.label[rows]],
-            "chance": self.listed.score[rows],
-        }
-        return new_frame(columns, backend)
+        return new_frame({**self._names(rows), "chance": self.plan.listed.score[rows]}, backend)
 
-    def samples_to_check(self) -> Iterator[tuple[str, tuple[str, ...], NDArray[np.float64]]]:
-        """Yield each sample of the plan not checked yet, its labels and their chances."""
-        for name, rows in self._rows_by_name().items():
-            if self.correct[rows[0]] == NOT_CHECKED:
-                labels = tuple(self.hierarchy.labels[j] for j in self.label[rows])
-                yield name, labels, self.listed.score[rows]
+    def shown(self) -> dict[str, tuple[str, ...]]:
+        """Return the labels of each sample that is to be checked or was, parents first."""
+        labels = [
+            self.hierarchy.labels[j] for j in self.label[: self._size(self.horizons[-1])].tolist()
+        ]
+        return {name: tuple(labels[rows]) for name, rows in self._rows_by_name().items()}
 
     def record(self, answers: Any) -> Audit:
         """Add answers; return the audit.
@@ -120,206 +114,208 @@ class Audit:
         wrong. A second answer is refused unless it equals the first. Answers count from the first
         sample drawn up to the first one without an answer: nobody can choose what to leave out.
         """
-        rows_of = self._rows_by_name()
-
-        def shown(name: str) -> tuple[str, ...]:
-            if name not in rows_of:
-                drawn = self._names(self.sample[self._rows_of_units(self.plan.order[:3])])
-                raise DataError(
-                    f"answers: sample {name!r} is not among those to check; the first of these "
-                    f"are {quote_names(list(dict.fromkeys(drawn)))}.\nHint: answers belong to the "
-                    "audit whose to_check() listed the samples."
-                )
-            return tuple(self.hierarchy.labels[j] for j in self.label[rows_of[name]])
-
-        correct = self.correct.copy()
+        shown, rows_of = self.shown(), self._rows_by_name()
+        correct, entries = self.correct.copy(), []
         for name, answer in read_answers(answers, shown, self.hierarchy).items():
-            labels, rows = shown(name), rows_of[name]
-            truth = complete(name, answer, labels, self.hierarchy)
-            values = np.array([truth[label] for label in labels], dtype=np.int8)
-            if np.any((correct[rows] != NOT_CHECKED) & (correct[rows] != values)):
+            truth = complete(name, answer, shown[name], self.hierarchy)
+            values, rows = np.array(list(truth.values()), dtype=np.int8), rows_of[name]
+            if correct[rows][0] == NOT_CHECKED:
+                entries.append({"sample": name, "correct": truth})
+            elif np.any(correct[rows] != values):
                 raise DataError(
                     f"answers: sample {name!r} was answered before, and differently.\n"
                     "Hint: the certificate does not allow answers to be changed."
                 )
             correct[rows] = values
         self.correct = correct
+        self.log += entries
         return self
+
+    @property
+    def horizons(self) -> list[int]:
+        """The number of checks planned, and those to which the audit was extended."""
+        return [entry["checks"] for entry in self.log if "checks" in entry]
 
     @property
     def n_checked(self) -> int:
         """Samples (or clusters) checked, up to the first one in the order that is not."""
-        order = self.plan.order[: self.horizons[-1]]
-        open_units = np.unique(self.listed.unit[self.correct == NOT_CHECKED])
-        waiting = np.flatnonzero(np.isin(order, open_units))
-        return int(waiting[0]) if waiting.size else order.size
+        waiting = np.flatnonzero(self.correct == NOT_CHECKED)
+        end = self.plan.listed.unit[waiting[0]] if waiting.size else self.plan.time.size
+        return min(int(end), self.horizons[-1])
+
+    def checked(self, *, backend: Backend = None) -> Any:
+        """Return the answers that count, with weights: sample, label, correct, weight.
+
+        The weight is one over the chance that the sample is among those checked; so weighted sums
+        over the checked samples are those of the population on average.
+        """
+        n, plan = self.n_checked, self.plan
+        rows = np.arange(self._size(n))
+        # Given the time of the next draw, the samples before it are independent draws.
+        chance = -np.expm1(-plan.probability * plan.time[n]) if n < plan.time.size else None
+        unit = plan.listed.unit[rows]
+        weight = np.ones(rows.size) if chance is None else 1.0 / chance[unit]
+        return new_frame(
+            {**self._names(rows), "correct": self.correct[rows] == 1, "weight": weight}, backend
+        )
 
     # -- results -------------------------------------------------------------------------------
 
     @property
     def cutoff_(self) -> Cutoff:
-        """The cutoff that is certified so far; it calls nothing if there is none yet."""
-        tests, (alpha, delta), passed = self.plan.tests, self.plan.promise, self._passed()
+        """The cutoff that is certified so far; it calls nothing if there is none yet.
+
+        For names, it is the block score down to which a name goes; see the text of the audit.
+        """
+        (alpha, delta), listed = self.plan.promise, self.plan.listed
         goal = Goal("precision", 1.0 - alpha, confidence=1.0 - delta)
-        if not passed:
-            reason = f"After {self.n_checked:,} checks nothing is certified yet."
-            return Cutoff(math.inf, goal, reachable=False, reason=reason)
-        limit, level = int(tests.limit[passed - 1]), float(tests.level[passed - 1])
-        is_limited = limit < int(self.listed.needed.max())
-        return Cutoff(level, goal, max_calls=limit if is_limited else None)
+        if listed.allowed is not None:
+            goal = Goal("by hand")
+        reason = f"After {self.n_checked:,} checks nothing is certified yet."
+        none, parts = Cutoff(math.inf, goal, reachable=False, reason=reason), []
+        for level, limit in self._pairs(self._passed()):
+            most = limit if limit < int(listed.needed.max()) else None
+            parts.append(Cutoff(level, goal, max_calls=most) if math.isfinite(level) else none)
+        if len(parts) == 1:
+            return parts[0]
+        named = dict(zip(group_columns(self.groups), parts, strict=True))
+        whole = none if all(part is none for part in parts) else Cutoff(math.inf, goal)
+        return replace(whole, groups=named, label_groups=self.groups)
 
     @property
     def n_calls(self) -> int:
-        """Number of certified calls."""
+        """Number of certified calls; of names, with those above them."""
         return int(np.count_nonzero(self._called(self._passed())))
 
     def calls(self, *, backend: Backend = None) -> Any:
-        """Return the certified calls, best first.
+        """Return the certified calls, best first; of names, the deepest label of each sample.
 
         Columns: sample, label, score (the block score), checked ("right", "wrong" or empty).
         Checked calls that are wrong are listed too; without them the precision is only higher.
         """
-        rows = np.flatnonzero(self._called(self._passed()))
+        score, rows = self.plan.listed.score, np.flatnonzero(self._called(self._passed()))
+        if self.plan.listed.allowed is not None:  # the deepest of each sample comes last
+            rows = rows[np.append(np.diff(self.sample[rows]) != 0, True)[: rows.size]]
         position = self.hierarchy.position[self.label[rows]]
-        rows = rows[np.lexsort((position, self.sample[rows], -self.listed.score[rows]))]
-        columns = {
-            "sample": self._names(self.sample[rows]),
-            "label": np.array(self.hierarchy.labels, dtype=object)[self.label[rows]],
-            "score": self.listed.score[rows],
-            "checked": np.array(["wrong", "right", ""], dtype=object)[self.correct[rows]],
-        }
-        return new_frame(columns, backend)
+        rows = rows[np.lexsort((position, self.sample[rows], -score[rows]))]
+        checked = np.array(["wrong", "right", ""], dtype=object)[self.correct[rows]]
+        return new_frame({**self._names(rows), "score": score[rows], "checked": checked}, backend)
 
     def expected(self, n: int) -> int:
         """Return how many calls would be certified after `n` more checks, on average.
 
         Answers are simulated from the chances, corrected by what the answers so far show.
         """
-        n_checked = self.n_checked
-        end = min(n_checked + check_count(n, name="n"), self.plan.order.size)
+        end = min(self.n_checked + check_count(n, name="n"), self.plan.time.size)
         horizons = [*(x for x in self.horizons if x < end), end]
-        rows = self._rows_of_units(self.plan.order[:end])
-        correct = self.correct[rows] == 1
-        answered = self.correct[rows] != NOT_CHECKED
-        rng = np.random.default_rng(0)
-        passed = expect_passed(self.plan, self.listed.take(rows), correct, answered, horizons, rng)
-        calls = [np.count_nonzero(self._called(k)) for k in range(passed.max(initial=0) + 1)]
-        return round(float(np.mean(np.array(calls)[passed])))
+        correct, rng = self.correct[: self._size(end)], np.random.default_rng(0)
+        passed = expect_passed(self.plan, correct == 1, correct != NOT_CHECKED, horizons, rng)
+        kinds, counts = np.unique(passed, axis=0, return_counts=True)
+        calls = [np.count_nonzero(self._called(x)) for x in kinds]
+        return round(float(np.average(calls, weights=counts)))
+
+    def history(self, most: int = 40) -> list[tuple[int, int]]:
+        """Return how many calls were certified after some of the numbers of checks so far."""
+        n = self.n_checked
+        looks = np.unique(np.linspace(0, n, min(n, most) + 1).astype(int)).tolist()
+        return [(k, int(np.count_nonzero(self._called(self._passed(k))))) for k in looks]
 
     def __str__(self) -> str:
-        target, sure = (percent(1.0 - x) for x in self.plan.promise)
-        what = "clusters" if self.has_clusters else "samples"
-        n_calls, done = self.n_calls, f"After {self.n_checked:,} checked {what}"
-        if not n_calls:
-            return f"{done} no calls are certified yet ({target} correct, {sure} confidence)."
+        (alpha, delta), listed = self.plan.promise, self.plan.listed
+        target, sure = percent(1.0 - alpha), f"{percent(1.0 - delta)} confidence"
+        what = "clusters" if listed.n_units < len(self.samples) else "samples"
+        done, called = f"After {self.n_checked:,} checked {what}", self._called(self._passed())
+        n_calls = np.count_nonzero(called)
         calls = f"{n_calls:,} call{'' if n_calls == 1 else 's'}"
-        return f"{done}: at least {target} of {calls} are correct ({sure} confidence)."
+        if not n_calls:
+            kind = "calls" if listed.allowed is None else "names"
+            return f"{done} no {kind} are certified yet ({target} correct, {sure})."
+        if listed.allowed is not None:
+            named = np.unique(listed.unit[called]).size
+            return (
+                f"{done}: at most {percent(alpha)} of {len(self.samples):,} samples have a wrong "
+                f"name ({sure}); {named:,} have a name, of {n_calls / named:.1f} ranks on average."
+            )
+        names = list(dict.fromkeys(self.groups))
+        if len(names) == 1:
+            return f"{done}: at least {target} of {calls} are correct ({sure})."
+        counts = np.bincount(listed.group[called], minlength=len(names)).tolist()
+        parts = ", ".join(f"{name} ({n:,})" for name, n in zip(names, counts, strict=True))
+        text = f"{done}: at least {target} of the calls of each group are correct ({sure} for all "
+        return f"{text}groups together): {parts}."
 
     def __repr__(self) -> str:
         return f"<Audit: {self}>"
 
-    def _repr_html_(self) -> str:
-        tests, right = self.plan.tests, np.count_nonzero(self.correct == 1)
-        checked = np.count_nonzero(self.correct != NOT_CHECKED)
-        rows = [
-            ("checked", f"{self.n_checked:,} of {self.horizons[-1]:,} samples planned"),
-            ("labels checked", f"{checked:,}, {right:,} of them right"),
-            ("certified", f"{self.n_calls:,} of at most {self.listed.unit.size:,} calls"),
-            ("cutoff", f"{self.cutoff_.level:.4g}; lowest tested {tests.level.min():.4g}"),
-        ]
-        return html_table(("audit", str(self)), rows)
+    # -- storage -------------------------------------------------------------------------------
 
     def save(self, path: AnyPath) -> None:
         """Write the audit to a folder, which :func:`hierlpr.load_audit` reads.
 
         The plan is written once; answers are appended.
         """
-        tests = {f"test_{name}": x for name, x in self.plan.tests._asdict().items()}
-        names = json.dumps(None if self.samples is None else list(self.samples)).encode()
-        arrays = {
-            "probability": self.plan.probability,
-            "order": self.plan.order,
-            "sample": self.sample,
-            "label": self.label,
-            "samples": np.frombuffer(names, dtype=np.uint8),
-            **{name: getattr(self.listed, name) for name in ("unit", "score", "needed")},
-        }
-        meta = {
-            "fingerprint": self.fingerprint,
-            "promise": list(self.plan.promise),
-            "rho": self.plan.rho,
-            "units": self.listed.n_units,
-            "labels": list(self.hierarchy.labels),
-            "edges": [list(edge) for edge in self.hierarchy.edges],
-        }
-        write_plan(path, meta, arrays | tests)
-        entries = self._entries()
-        if any(entry not in entries for entry in read_log(path)):
-            raise FileError(
-                f"{path}: this folder has answers that are not in this audit.\n"
-                "Hint: read it with load_audit, and record there."
-            )
-        append_to_log(path, entries)
-
-    def _entries(self) -> list[dict[str, Any]]:
-        """Return the log: numbers of checks, and the answers on each sample."""
-        entries: list[dict[str, Any]] = [{"checks": n} for n in self.horizons]
-        for name, rows in self._rows_by_name().items():
-            if self.correct[rows[0]] != NOT_CHECKED:
-                labels = [self.hierarchy.labels[j] for j in self.label[rows]]
-                answer = dict(zip(labels, self.correct[rows].tolist(), strict=True))
-                entries.append({"sample": name, "correct": answer})
-        return entries
-
-    @property
-    def has_clusters(self) -> bool:
-        """Whether whole clusters are drawn."""
-        return not np.array_equal(self.listed.unit, self.sample)
+        write_state(path, *self._state(), self.log)
 
     @property
     def fingerprint(self) -> str:
-        """A hash of the scores, labels and samples that can be called, the target and the draw."""
-        digest = hashlib.blake2b(repr(self.plan.promise).encode(), digest_size=16)
-        digest.update("\n".join(self.hierarchy.labels).encode())
-        names = self._names(np.unique(self.sample))
-        digest.update("\n".join(map(str, names.tolist())).encode())
-        for array in (self.sample, self.label, self.listed.score, self.plan.order):
-            digest.update(np.ascontiguousarray(array).tobytes())
-        return digest.hexdigest()
+        """A hash of the plan."""
+        return fingerprint(*self._state())
 
-    def _called(self, passed: int) -> NDArray[np.bool_]:
-        if not passed:
-            return np.zeros(self.sample.size, dtype=bool)
-        tests = self.plan.tests
-        return self.listed.called(float(tests.level[passed - 1]), int(tests.limit[passed - 1]))
+    def _state(self) -> tuple[dict[str, Any], Arrays]:
+        h, plan, listed = self.hierarchy, self.plan, self.plan.listed
+        meta = {
+            "promise": list(plan.promise), "rho": plan.rho, "n_groups": plan.n_groups,
+            "n_units": listed.n_units, "allowed": listed.allowed, "samples": list(self.samples),
+            "labels": list(h.labels), "edges": [list(edge) for edge in h.edges],
+            "names": dict(h.names), "groups": list(self.groups),
+        }  # fmt: skip
+        arrays = {f"test_{name}": x for name, x in plan.tests._asdict().items()}
+        arrays |= {name: x for name, x in listed._asdict().items() if isinstance(x, np.ndarray)}
+        arrays |= {"probability": plan.probability, "time": plan.time}
+        return meta, {**arrays, "sample": self.sample, "label": self.label}
 
-    def _passed(self) -> int:
-        n = self.n_checked
-        rows = self._rows_of_units(self.plan.order[:n])
-        listed, correct = self.listed.take(rows), self.correct[rows] == 1
-        return count_passed(self.plan, listed, correct, n, self.horizons)
+    # -- parts of the results ------------------------------------------------------------------
 
-    def _rows_of_units(self, units: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Return the instances of some units, unit by unit, parents before children."""
-        place = np.full(self.listed.n_units, -1)
-        place[units] = np.arange(units.size)
-        rows = np.flatnonzero(place[self.listed.unit] >= 0)
-        keys = self.hierarchy.position[self.label[rows]], -self.listed.score[rows]
-        order = np.lexsort((*keys, self.sample[rows], place[self.listed.unit[rows]]))
-        return np.asarray(rows[order])
+    def _passed(self, n: int | None = None) -> Index:
+        n = self.n_checked if n is None else n
+        return count_passed(self.plan, self.correct[: self._size(n)] == 1, n, self.horizons)
 
-    def _rows_by_name(self) -> dict[str, NDArray[np.intp]]:
+    def _pairs(self, passed: Index) -> list[tuple[float, int]]:
+        """Return the certified level and limit of each group; of none, infinity.
+
+        All tests of a group that passed are certified together. As in
+        :func:`~hierlpr.cutoff.choose.cutoff_by_group`, levels never fall along an edge.
+        """
+        tests, chosen = self.plan.tests, dict[int, tuple[float, int]]()
+        for g, above in group_parents(self.hierarchy, _group_numbers(self.groups)).items():
+            at = np.flatnonzero(tests.group == g)[: passed[g] if g < passed.size else 0]
+            at = at[tests.level[at] >= max((chosen[p][0] for p in above), default=0.0)]
+            # The last one has the most calls.
+            chosen[g] = (tests.level[at[-1]], tests.limit[at[-1]]) if at.size else (math.inf, 0)
+        return [chosen[g] for g in range(len(chosen))]
+
+    def _called(self, passed: Index) -> Bool:
+        """Mark the certified calls."""
+        listed, called = self.plan.listed, np.zeros(self.sample.size, dtype=bool)
+        for group, pair in enumerate(self._pairs(passed)):
+            called |= listed.called(*pair, group)
+        return called
+
+    def _size(self, n_units: int) -> int:
+        """Return the number of instances of the first units."""
+        return int(np.searchsorted(self.plan.listed.unit, n_units))
+
+    def _names(self, rows: Index) -> dict[str, NDArray[Any]]:
+        names = np.array([self.samples[i] for i in self.sample[rows].tolist()], dtype=object)
+        labels = np.array(self.hierarchy.labels, dtype=object)[self.label[rows]]
+        return {"sample": names, "label": labels}
+
+    def _rows_by_name(self) -> dict[str, slice]:
         """Return the instances of each drawn sample."""
-        rows = self._rows_of_units(self.plan.order[: self.horizons[-1]])
-        starts = np.flatnonzero(np.diff(self.sample[rows], prepend=-1))
-        names = self._names(self.sample[rows[starts]])
-        return dict(zip(map(str, names), np.split(rows, starts[1:]), strict=True))
-
-    def _names(self, sample: NDArray[np.intp]) -> NDArray[Any]:
-        if self.samples is None:
-            return sample
-        used, inverse = np.unique(sample, return_inverse=True)
-        return np.array([self.samples[i] for i in used.tolist()], dtype=object)[inverse]
+        n = self._size(self.horizons[-1])
+        starts = np.flatnonzero(np.diff(self.sample[:n], prepend=-1)).tolist()
+        parts = map(slice, starts, [*starts[1:], n])
+        return {str(self.samples[self.sample[rows.start]]): rows for rows in parts}
 
 
 def start_audit(
@@ -327,62 +323,76 @@ def start_audit(
     hierarchy: Hierarchy,
     *,
     samples: Sequence[str] | None = None,
-    precision: float = 0.9,
+    precision: float | None = None,
+    error: float | None = None,
     confidence: float = 0.9,
     checks: int = 100,
-    clusters: NDArray[np.intp] | None = None,
+    groups: Groups | None = None,
+    clusters: Index | None = None,
     random_state: Any = 0,
 ) -> Audit:
     """Plan an audit of block scores (samples x labels), dense or CSR.
 
-    The scores must respect the hierarchy, as :func:`hierlpr.consistent_scores` do. `clusters` is
-    the number of the cluster of each sample, which are then drawn and checked as a whole.
+    The scores, from 0 to 1, must respect the hierarchy, as :func:`hierlpr.consistent_scores` do;
+    no model is needed then. `clusters` is the number of the cluster of each sample, which are then
+    drawn and checked as a whole. Other parameters as in :meth:`hierlpr.HierLPR.audit`.
     """
-    alpha = 1.0 - check_level(precision, name="precision")
-    promise = Promise(alpha, 1.0 - check_level(confidence, name="confidence"))
+    if error is not None and any(x is not None for x in (precision, groups, clusters)):
+        text = "error= is about one name per sample; leave out precision=, groups= and clusters=."
+        raise DataError(text)
+    alpha = 1.0 - check_level(0.9 if precision is None else precision, name="precision")
     checks, rng = check_count(checks, name="checks"), np.random.default_rng(random_state)
-    if is_sparse(score):
-        entries = sparse.coo_array(score)
-        is_listed = entries.data >= LEAST_SCORE
-        sample, label, value = (x[is_listed] for x in (*entries.coords, entries.data))
-        sample, label = sample.astype(np.intp), label.astype(np.intp)
+    n_samples, allowed = int(score.shape[0]), None
+    if error is not None:
+        alpha = check_level(error, name="error")
+        allowed, (sample, label, value) = alpha * n_samples, likely_paths(score, hierarchy)
     else:
-        values = np.asarray(score)
-        sample, label = np.nonzero(values >= LEAST_SCORE)
-        value = values[sample, label]
+        entries = score if is_sparse(score) else np.where(score >= LEAST_SCORE, score, 0.0)
+        entries = sparse.coo_array(entries)
+        (sample, label), value = entries.coords, entries.data
+    promise = Promise(alpha, 1.0 - check_level(confidence, name="confidence"))
+    is_listed = value >= LEAST_SCORE
+    sample, label, value = sample[is_listed], label[is_listed], value[is_listed]
     if not value.size:
         raise DataError(f"There is nothing to audit: no block score is {LEAST_SCORE} or more.")
-    order, listed = list_by_unit(value, sample, int(score.shape[0]), clusters)
-    plan = plan_audit(listed, promise, checks, rng)
-    rows = listed.called(float(plan.tests.level.min()), int(plan.tests.limit.max()))
-    order, listed = order[rows], listed.take(rows)
-    return Audit(
-        hierarchy, samples, plan, [min(checks, plan.order.size)], listed, sample[order],
-        label[order], np.full(order.size, NOT_CHECKED, dtype=np.int8),
-    )  # fmt: skip
+    named = ("all",) * hierarchy.n_labels if groups is None else label_groups(hierarchy, groups)
+    group = _group_numbers(named)[label]
+    group_parents(hierarchy, _group_numbers(named))  # refuses cycles
+    order, listed = list_by_unit(value, sample, n_samples, clusters, group, allowed)
+    plan, rows = plan_audit(listed, promise, checks, rng)
+    sample, label = (x[order[rows]].astype(np.intp) for x in (sample, label))
+    keys = hierarchy.position[label], -plan.listed.score, sample, plan.listed.unit
+    order = np.lexsort(keys)  # of each unit whole samples, parents before children
+    plan = plan._replace(listed=plan.listed.take(order))
+    sample, label = sample[order], label[order]
+    unchecked = np.full(order.size, NOT_CHECKED, dtype=np.int8)
+    log: list[Entry] = [{"checks": min(checks, plan.time.size)}]
+    names = range(n_samples) if samples is None else samples
+    return Audit(hierarchy, names, plan, sample, label, named, unchecked, log)
+
+
+def _group_numbers(groups: tuple[str, ...]) -> Index:
+    """Return the number of the group of each label."""
+    number = {name: g for g, name in enumerate(dict.fromkeys(groups))}
+    return np.array([number[name] for name in groups], dtype=np.intp)
 
 
 def load_audit(path: AnyPath) -> Audit:
     """Read an audit that :meth:`Audit.save` or ``hierlpr audit`` wrote, with its answers."""
-    meta, arrays = read_plan(path)
-    try:
-        promise, n_units = Promise(*meta["promise"]), int(meta["units"])
-        hierarchy = Hierarchy([(a, b) for a, b in meta["edges"]], labels=meta["labels"])
-        tests = Tests(*(arrays[f"test_{name}"] for name in Tests._fields))
-        plan = Plan(promise, arrays["probability"], arrays["order"], float(meta["rho"]), tests)
-        listed = Listed(arrays["unit"], arrays["score"], arrays["needed"], n_units)
-        samples = json.loads(arrays["samples"].tobytes())
-        correct = np.full(listed.unit.size, NOT_CHECKED, dtype=np.int8)
-        audit = Audit(
-            hierarchy, samples, plan, [], listed, arrays["sample"], arrays["label"], correct
-        )
-        is_same = audit.fingerprint == meta["fingerprint"]
-    except (KeyError, TypeError, ValueError, IndexError):
-        is_same = False
-    if not is_same:
-        raise FileError(f"{path}: the plan of this audit is damaged or was changed.")
-    log = read_log(path)
-    audit.horizons = [entry["checks"] for entry in log if "checks" in entry]
+    meta, arrays, log = read_state(path)
+    edges = [(a, b) for a, b in meta["edges"]]
+    hierarchy = Hierarchy(edges, labels=meta["labels"], names=meta["names"])
+    tests = Tests(*(arrays[f"test_{name}"] for name in Tests._fields))
+    parts = {name: arrays[name] for name in ("unit", "score", "needed", "group")}
+    listed = Listed(**parts, n_units=meta["n_units"], allowed=meta["allowed"])
+    draw = arrays["probability"], arrays["time"]
+    plan = Plan(Promise(*meta["promise"]), meta["rho"], meta["n_groups"], *draw, tests, listed)
+    correct = np.full(listed.unit.size, NOT_CHECKED, dtype=np.int8)
+    instances = arrays["sample"], arrays["label"], tuple(meta["groups"])
+    audit = Audit(hierarchy, meta["samples"], plan, *instances, correct, [])
+    audit.log = [entry for entry in log if "checks" in entry]
     answers = [(e["sample"], *item) for e in log if "sample" in e for item in e["correct"].items()]
-    columns = zip(*answers, strict=True) if answers else ((), (), ())
-    return audit.record(dict(zip(("sample", "label", "correct"), map(list, columns), strict=True)))
+    columns = map(list, zip(*answers, strict=True)) if answers else ([], [], [])
+    audit.record(dict(zip(("sample", "label", "correct"), columns, strict=True)))
+    audit.log = log
+    return audit

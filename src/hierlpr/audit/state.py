@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import zipfile
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from hierlpr._utils import AnyPath
 from hierlpr._utils.files import atomic_output
 from hierlpr.exceptions import FileError
 
-FORMAT, VERSION = "hierlpr audit", 1
+FORMAT, VERSION = "hierlpr audit", 2
 PLAN, LOG = "plan.npz", "answers.jsonl"
 HINT = "Hint: give a folder that `hierlpr audit --out` or Audit.save wrote."
 
@@ -24,71 +24,68 @@ Arrays = dict[str, NDArray[Any]]
 Entry = dict[str, Any]
 
 
-def write_plan(folder: AnyPath, meta: dict[str, Any], arrays: Arrays) -> None:
-    """Write the plan, unless the folder has it already; refuse the folder of another audit."""
-    path = Path(folder) / PLAN
+def fingerprint(meta: dict[str, Any], arrays: Arrays) -> str:
+    """Return a hash of the plan, which depends on the scores, the options and the seed."""
+    digest = hashlib.blake2b(json.dumps(meta, sort_keys=True).encode(), digest_size=16)
+    for name in sorted(arrays):
+        digest.update(np.ascontiguousarray(arrays[name]).tobytes())
+    return digest.hexdigest()
+
+
+def write_state(folder: AnyPath, meta: dict[str, Any], arrays: Arrays, log: list[Entry]) -> None:
+    """Write the plan unless the folder has it, and append what its log does not have yet."""
+    path, mark = Path(folder) / PLAN, fingerprint(meta, arrays)
     if path.exists():
-        present, _ = read_plan(folder)
-        if present["fingerprint"] != meta["fingerprint"]:
+        *present, before = read_state(folder)
+        if fingerprint(*present) != mark:
             raise FileError(
                 f"{folder}: this folder holds an audit of other scores or with other options.\n"
                 "Hint: give another folder, or continue this audit with its own answers."
             )
-        return
+        if before != log[: len(before)]:
+            raise FileError(
+                f"{folder}: this folder has answers that are not in this audit.\n"
+                "Hint: read it with load_audit, and record there."
+            )
+        log = log[len(before) :]
+    head = {"format": FORMAT, "version": VERSION, "fingerprint": mark}
+    text = json.dumps(head | meta).encode()
     try:
-        Path(folder).mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with atomic_output(path) as part, part.open("wb") as stream:
+                np.savez(stream, meta=np.frombuffer(text, np.uint8), **arrays)  # type: ignore[arg-type]
+        if log:
+            with path.with_name(LOG).open("ab+") as stream:
+                stream.seek(0)
+                stream.truncate(stream.read().rfind(b"\n") + 1)
+                stream.write("".join(f"{json.dumps(entry)}\n" for entry in log).encode())
+                stream.flush()
+                os.fsync(stream.fileno())
     except OSError as error:
-        raise FileError(f"{folder}: cannot create this folder ({error.strerror}).") from None
-    text = json.dumps({"format": FORMAT, "version": VERSION, **meta})
-    with atomic_output(path) as part, part.open("wb") as stream:
-        np.savez(stream, meta=np.array(text), **arrays)  # type: ignore[arg-type]
+        raise FileError(f"{folder}: cannot be written ({error.strerror}).") from None
 
 
-def read_plan(folder: AnyPath) -> tuple[dict[str, Any], Arrays]:
-    """Read the plan; nothing in it can run code."""
+def read_state(folder: AnyPath) -> tuple[dict[str, Any], Arrays, list[Entry]]:
+    """Read plan and log, of which a last line that an interruption cut off does not count.
+
+    Nothing in them can run code.
+    """
     path = Path(folder) / PLAN
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
-            meta: dict[str, Any] = json.loads(str(arrays.pop("meta")))
-        if (meta["format"], meta["version"]) != (FORMAT, VERSION):
+        meta: dict[str, Any] = json.loads(arrays.pop("meta").tobytes())
+        if (meta.pop("format"), meta.pop("version")) != (FORMAT, VERSION):
             raise ValueError("another format")
+        if meta.pop("fingerprint") != fingerprint(meta, arrays):
+            raise ValueError("it is damaged or was changed")
+        path = path.with_name(LOG)
+        lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+        log: list[Entry] = [dict(json.loads(line)) for line in lines]
     except FileNotFoundError:
         raise FileError(f"{folder}: this folder holds no audit.\n{HINT}") from None
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
-        raise FileError(f"{path}: this is not the plan of an audit ({error}).\n{HINT}") from None
-    return meta, arrays
-
-
-def read_log(folder: AnyPath) -> list[Entry]:
-    """Read the log; a last line that an interruption cut off does not count."""
-    path = Path(folder) / LOG
-    if not path.exists():
-        return []
-    lines = path.read_bytes().split(b"\n")[:-1]
-    try:
-        entries = [json.loads(line) for line in lines]
-    except ValueError:
-        raise FileError(f"{path}: this is not the log of an audit.\n{HINT}") from None
-    if not all(isinstance(entry, dict) for entry in entries):
-        raise FileError(f"{path}: this is not the log of an audit.\n{HINT}")
-    return entries
-
-
-def append_to_log(folder: AnyPath, entries: Iterable[Entry]) -> None:
-    """Append what the log does not have yet; nothing in it is ever replaced."""
-    present = {json.dumps(entry, sort_keys=True) for entry in read_log(folder)}
-    lines = [json.dumps(entry, sort_keys=True) for entry in entries]
-    missing = [line for line in lines if line not in present]
-    if not missing:
-        return
-    try:
-        with (Path(folder) / LOG).open("ab+") as stream:
-            stream.seek(0)
-            whole = stream.read().rfind(b"\n") + 1
-            stream.truncate(whole)
-            stream.write("".join(f"{line}\n" for line in missing).encode())
-            stream.flush()
-            os.fsync(stream.fileno())
-    except OSError as error:
-        raise FileError(f"{folder}: cannot be written ({error.strerror}).") from None
+        text = f"{path}: this is not the {'plan' if path.name == PLAN else 'log'} of an audit"
+        raise FileError(f"{text} ({error}).\n{HINT}") from None
+    return meta, arrays, log

@@ -10,18 +10,33 @@ import click
 from hierlpr import audit_files
 from hierlpr.cli import _options as opt
 from hierlpr.cli._shell import Shell, put_json
+from hierlpr.cutoff.description import percent
+from hierlpr.io import load_hierarchy
+
+STARTING = ("predictions", "precision", "error", "groups", "recall")
 
 
 @click.command(
     epilog="Example: hierlpr audit --model model.hlpr --scores new.csv --checks 50 --out audit"
 )
-@opt.path("--model", "M", "Model file that hierlpr fit wrote, for any population.", required=False)
+@opt.path(
+    "--model",
+    "M",
+    "Model that hierlpr fit or assign wrote, for any population. Without it, scores from 0 to 1 "
+    "are used as they are; --hierarchy is theirs.",
+    required=False,
+)
 @opt.path("--scores", "S", "Scores of your samples, in any format of fit.", required=False)
-@opt.number("--precision", "P", "Target share of correct calls.", 0.9)
+@opt.path("--predictions", "F", "Instead: the file of another tool, as in assign.", required=False)
+@opt.number("--precision", "P", "Target share of correct calls; default: 0.9.")
+@opt.number("--error", "E", "Instead, for one name per sample: largest share of wrong names.")
 @opt.number("--confidence", "C", "Confidence of the certificate.", 0.9)
+@opt.choice("--groups", ("depth", "tree", "label"), "Certify the calls of each depth (rank) ...")
 @opt.count("--checks", "Samples that you plan to check; with --continue, so many more.")
+@opt.count("--recall", "Also draw N of all samples, for an estimate of recall; see --truth.")
 @opt.clusters
 @opt.path("--show", "F", "Table (sample, link or text) to show on the page.", required=False)
+@opt.choice("--tasks", ("label-studio",), "Also write the checks as tasks for this tool.")
 @opt.seed
 @click.option("--out", metavar="DIR", help="Folder to write.")
 @click.option(
@@ -31,16 +46,21 @@ from hierlpr.cli._shell import Shell, put_json
     metavar="DIR",
     help="Go on with the audit of this folder.",
 )
-@opt.path("--answers", "F", "With --continue: the table check.csv, filled in.", required=False)
+@opt.path(
+    "--answers",
+    "F",
+    "With --continue: the table check.csv, filled in, an export from Label Studio, or the true "
+    "names of samples.",
+    required=False,
+)
+@opt.path("--truth", "F", "With --continue: recall.csv, with all true labels.", required=False)
 @opt.prediction
 def audit(
     model: str | None,
     scores: str | None,
     out: str | None,
     folder: str | None,
-    answers: str | None,
     checks: int | None,
-    show: str | None,
     json_out: str | None,
     quiet: bool,
     **options: Any,
@@ -53,38 +73,46 @@ def audit(
     the model. Look after any number of checks, and stop when you like.
     """
     shell = Shell(quiet=quiet)
+    files = opt.take(options, ("answers", "truth"))
+    options["tasks"] = options["tasks"] is not None
     if folder is not None:
-        if model or scores or out:
-            raise click.UsageError("--continue needs neither --model, --scores nor --out.")
-        files = {"answers": answers, "show": show}
+        if model or scores or out or any(options[name] is not None for name in STARTING):
+            raise click.UsageError("--continue needs no options that start an audit.")
+        files |= opt.take(options, ("show", "tasks"))
         done = audit_files.continue_audit(folder, checks=checks, **files)
         shell.notes(done.notes)
         wrote = f"wrote {Path(folder) / audit_files.CALLS}"
     else:
-        if not (model and scores and out):
+        predictions, hierarchy = options["predictions"], options["other_names_in"]
+        if not (out and (scores or predictions) and (model or (scores and hierarchy))):
             raise click.UsageError("Give --model, --scores and --out, or --continue.")
-        if answers:
-            raise click.UsageError("--answers needs --continue.")
-        options |= {"show": show, "checks": 100 if checks is None else checks}
+        if any(files.values()):
+            raise click.UsageError("--answers and --truth need --continue.")
+        options |= {"checks": checks or 100, "recall": options["recall"] or 0}
+        if not model:
+            options["hierarchy"] = load_hierarchy(str(hierarchy)).hierarchy
         done = opt.run_workflow(
             shell, audit_files.audit_file, model, scores, out, unit="instances", **options
         )
         wrote = f"wrote {Path(out) / audit_files.PAGE} and {audit_files.TABLE} with what to check"
     result = done.audit
-    left, more = result.horizons[-1] - result.n_checked, ""
+    left, text = result.horizons[-1] - result.n_checked, str(result)
     if result.n_checked:
         ahead = left or max(20, result.n_checked // 2)
-        gain = result.expected(ahead) - result.n_calls
-        more = f" About {ahead:,} more checks would add {max(0, gain):,} calls."
-    text = f"{result}{more}"
+        gain = max(0, result.expected(ahead) - result.n_calls)
+        what = "calls" if result.plan.listed.allowed is None else "ranks"
+        text += f" About {ahead:,} more checks would add {gain:,} {what}."
+    if done.recall is not None:
+        share, low, high = map(percent, done.recall)
+        text += f"\nRecall of these calls is about {share} (95 % CI {low} to {high})."
     cutoff = result.cutoff_
     summary = {
         "statement": text,
         "checked": result.n_checked,
         "planned": result.horizons[-1],
         "calls": result.n_calls,
-        "level": cutoff.level if cutoff.reachable else None,
-        "max_calls": cutoff.max_calls,
+        "recall": done.recall,
+        **{name: cutoff.to_dict().get(name) for name in ("level", "max_calls", "groups")},
     }
     if json_out != "-":
         shell.result(text)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -238,23 +238,33 @@ def _read_label_studio(path: AnyPath, tasks: list[Any], samples: _SampleNames) -
     or by its id.
     """
     names: Names = []
+    for i, task, paths in label_studio_choices(path, tasks):
+        texts = [x for x in task["data"].values() if isinstance(x, str)]
+        texts += [re.sub(r"^.*[\\/][0-9a-f]{8}-", "", x) for x in texts]
+        texts.append(str(task.get("id", i)))
+        sample = next((x for x in texts if samples.row(x) is not None), texts[0])
+        names += [(f"task {i}", sample, SEPARATOR.join(x)) for x in paths]
+    return names
+
+
+def label_studio_choices(
+    path: AnyPath, tasks: list[Any]
+) -> Iterator[tuple[int, dict[str, Any], list[list[str]]]]:
+    """Yield number and content of each annotated task of an export, and the names chosen in it."""
     for i, task in enumerate(tasks):
         try:
-            data = field(task, "data", dict)
-            texts = [x for x in data.values() if isinstance(x, str)]
-            texts += [re.sub(r"^.*[\\/][0-9a-f]{8}-", "", x) for x in texts]
-            texts.append(str(task.get("id", i)))
-            sample = next((x for x in texts if samples.row(x) is not None), texts[0])
+            field(task, "data", dict)
             for note in field(task, "annotations", list):
-                for part in field(note, "result", list) if not note.get("was_cancelled") else ():
+                chosen: list[list[str]] = []
+                for part in field(note, "result", list):
                     value = field(part, "value", dict)
-                    chosen = [[str(x)] for x in value.get("choices", [])]
+                    chosen += [[str(x)] for x in value.get("choices", [])]
                     chosen += [list(map(str, x)) for x in value.get("taxonomy", [])]
-                    names += [(f"task {i}", sample, SEPARATOR.join(x)) for x in chosen]
+                if not note.get("was_cancelled"):
+                    yield i, task, chosen
         except ValueError as error:
             hint = "export the project from Label Studio as JSON."
             raise file_error(path, f"task {i}", str(error), hint) from None
-    return names
 
 
 # -- names ----------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import numpy as np
 from hierlpr._utils.checks import check_sample_weight
 from hierlpr._utils.display import html_card
 from hierlpr.audit import Audit, start_audit
-from hierlpr.cutoff.decisions import LabelCall, call_lists, decide
+from hierlpr.cutoff.decisions import Groups, LabelCall, call_lists, decide
 from hierlpr.cutoff.sets import CallSets
 from hierlpr.data.clusters import cluster_ids, cluster_numbers
 from hierlpr.data.frames import like_given, new_frame
@@ -174,9 +174,11 @@ class Predictor:
         self,
         X: Any,
         *,
-        precision: float = 0.9,
+        precision: float | None = None,
+        error: float | None = None,
         confidence: float = 0.9,
         checks: int = 100,
+        groups: Groups | None = None,
         clusters: Any = None,
         random_state: Any = 0,
     ) -> Audit:
@@ -187,11 +189,16 @@ class Predictor:
         X : matrix or data frame
             The population: of any origin, because the promise does not depend on the model.
         precision : float
-            Target share of correct calls among those that will be certified.
+            Target share of correct calls among those that will be certified; 0.9 by default.
+        error : float, optional
+            Instead, for one name per sample (the deepest label of its most likely path): at most
+            this share of the samples has a wrong one.
         confidence : float
             Probability, over the draw of the samples to check, with which it is reached.
         checks : int
             Number of samples that you plan to check; more can follow.
+        groups : {"depth", "tree", "label"} or mapping of label to group, optional
+            The target holds for the calls of each group; all groups share the checks.
         clusters : array-like or mapping, optional
             One id per sample: clusters are drawn and checked as a whole.
         random_state : int, Generator or None
@@ -209,8 +216,10 @@ class Predictor:
             model.hierarchy_,
             samples=table.samples,
             precision=precision,
+            error=error,
             confidence=confidence,
             checks=checks,
+            groups=groups,
             clusters=cluster_numbers(clusters, table),
             random_state=random_state,
         )
