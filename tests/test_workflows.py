@@ -94,6 +94,7 @@ def test_what_cannot_be_used_is_refused_before_any_work(files, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"c.hlpr"}
 
 
+@pytest.mark.filterwarnings("ignore:.*too few to learn from")
 def test_too_few_samples_and_other_scores_are_said(files, tmp_path):
     for name in ("scores", "truth"):
         lines = (files / f"{name}.csv").read_text().splitlines()[:9]

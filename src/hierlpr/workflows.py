@@ -12,37 +12,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Unpack
 
-import numpy as np
-from numpy.typing import NDArray
-
 from hierlpr._utils import AnyPath
 from hierlpr._utils.files import check_page_name, refuse_overlap
 from hierlpr.cutoff.split import split_for_cutoff
 from hierlpr.data.clusters import cluster_ids
-from hierlpr.data.tables import Table, draw_samples, sample_limit
+from hierlpr.data.tables import draw_samples, sample_limit
 from hierlpr.exceptions import DataError, HierlprWarning, UnreachableWarning
 from hierlpr.io import ReadReport
-from hierlpr.io.auxiliary_tables import Weights, read_clusters
 from hierlpr.io.read_tables import Pair
 from hierlpr.lpr.drift import Drift
 from hierlpr.model import HierLPR
 from hierlpr.outofcore.batches import (
+    PerSample,
     Samples,
     as_hierarchy_file,
     read_pair,
-    read_sample_weights,
     read_samples,
 )
 from hierlpr.outofcore.evaluate import evaluate_file as evaluate_file
-from hierlpr.outofcore.predict import (
-    PredictionJob,
-    RankOutcome,
-    SetsOutcome,
-    adapt_model,
-    load_for_scores,
-    rank_scores,
-    write_sets,
-)
+from hierlpr.outofcore.predict import adapt_model, load_for_scores
+from hierlpr.outofcore.predict import rank_file as rank_file
+from hierlpr.outofcore.predict import sets_file as sets_file
 from hierlpr.outofcore.resources import RunKeywords, RunOptions
 
 FEW_SAMPLES = 20  # for calibration
@@ -125,33 +115,26 @@ def fit_file(
     params: dict[str, Any] = {"lpr": lpr, "joint": joint, "leaves": leaves}
     model = HierLPR(hierarchy=run.hierarchy, missing_scores=missing, **params)
     model.check_params()
-    clusters = read_clusters(files[:2], **run.table) | (
-        read_clusters(files[2:], **run.table) if calibration else {}
-    )
-    split: dict[str, Any] = {"share": calibration_share, "rng": seed}
-    split["promise"] = "calls" if goal else "sets"
-    parts = _fit_parts(files, run, split if goal or sets else None, seed, clusters)
+    per_sample = PerSample(run, files, weights, max_weight=(goal or {}).get("max_weight"))
+    split = {"share": calibration_share, "rng": seed, "promise": "calls" if goal else "sets"}
+    fitted, kept, read = _fit_parts(files, run, split if goal or sets else None, per_sample, seed)
     run.on_progress("fitting", 0, 1)
-    weights_file = read_sample_weights(weights, run, max_weight=(goal or {}).get("max_weight"))
-    per_sample = _per_sample(parts.fitted, files[0], weights_file, clusters)
-    model.fit(parts.fitted.scores, parts.fitted.truth, **per_sample)
-    notes = [note for read in parts.read for note in read.notes]
-    n_calibration = 0
-    if parts.calibration is not None:
-        per_sample = _per_sample(parts.calibration, files[-2], weights_file, clusters)
-        _calibrate(model, parts.calibration, goal, sets, **per_sample)
-        n_calibration = parts.calibration.scores.n_samples
-        if n_calibration < FEW_SAMPLES:
+    model.fit(fitted.scores, fitted.truth, **per_sample.of(fitted.scores, files[0]))
+    notes = [note for samples in read for note in samples.notes]
+    n_kept = 0 if kept is None else kept.scores.n_samples
+    if kept is not None:
+        _calibrate(model, kept, goal, sets, per_sample.of(kept.scores, files[-2]))
+        if n_kept < FEW_SAMPLES:
             needed = f"about {2 * FEW_SAMPLES} are needed"
-            notes.append(f"{n_calibration} calibration samples are too few; {needed}")
+            notes.append(f"{n_kept} calibration samples are too few; {needed}")
     model.save(out)
-    reports = [report for read in parts.read for report in read.reports]
+    reports = [report for samples in read for report in samples.reports]
     return FitOutcome(
         model=model,
-        n_fitted=parts.fitted.scores.n_samples,
-        n_calibration=n_calibration,
-        n_calibration_read=parts.read[-1].n_samples if n_calibration else 0,
-        reports=(*reports, *([weights_file.report] if weights_file else [])),
+        n_fitted=fitted.scores.n_samples,
+        n_calibration=n_kept,
+        n_calibration_read=read[-1].n_samples if n_kept else 0,
+        reports=(*reports, *per_sample.reports),
         notes=tuple(notes),
     )
 
@@ -178,47 +161,29 @@ def _check_fit(
         )
 
 
-class _FitParts(NamedTuple):
-    """Samples to fit on and to calibrate on, and what was read for them."""
-
-    fitted: Pair
-    calibration: Pair | None
-    read: tuple[Samples, ...]
-
-
 def _fit_parts(
     files: list[str],
     run: RunOptions,
     split: Mapping[str, Any] | None,
+    per_sample: PerSample,
     seed: int,
-    clusters: Mapping[str, str],
-) -> _FitParts:
-    """Read scores and truth; split a part for calibration off, or read it from files of its own."""
+) -> tuple[Pair, Pair | None, tuple[Samples, ...]]:
+    """Return what to fit and to calibrate on, and what was read for it.
+
+    Calibration samples are split off as `split` says, or read from files of their own.
+    """
     read = read_pair(files[0], files[1], run, seed)
     if split is None:
-        return _FitParts(read.pair, None, (read,))
+        return read.pair, None, (read,)
     if len(files) > 2:
         other = read_pair(files[2], files[3], run, seed)
         limit = sample_limit(other.n_samples, run.hierarchy, other.pair.scores.n_stored)
         drawn = draw_samples(other.n_samples, limit, seed)
-        return _FitParts(read.pair, other.pair.rows(drawn), (read, other))
+        return read.pair, other.pair.rows(drawn), (read, other)
     scores = read.pair.scores
-    ids = cluster_ids(_clusters_of(scores, clusters), scores)
+    ids = cluster_ids(per_sample.clusters_of(scores), scores)
     fitted, kept = split_for_cutoff(scores, run.hierarchy, ids, **split, name=files[0])
-    return _FitParts(read.pair.rows(fitted), read.pair.rows(kept), (read,))
-
-
-def _clusters_of(scores: Table, clusters: Mapping[str, str]) -> dict[str, str | None] | None:
-    """Return the cluster of each sample, None where it is not known; None without clusters."""
-    return {x: clusters.get(x) for x in scores.samples or ()} if clusters else None
-
-
-def _per_sample(
-    pair: Pair, source: str, weights: Weights | None, clusters: Mapping[str, str]
-) -> dict[str, Any]:
-    """Return weights and clusters of the samples of a file, as `HierLPR.fit` takes them."""
-    weight = weights and weights.match(pair.scores.samples or (), source)
-    return {"sample_weight": weight, "clusters": _clusters_of(pair.scores, clusters)}
+    return read.pair.rows(fitted), read.pair.rows(kept), (read,)
 
 
 def _calibrate(
@@ -226,93 +191,20 @@ def _calibrate(
     pair: Pair,
     goal: Mapping[str, Any] | None,
     sets: Mapping[str, Any] | None,
-    *,
-    sample_weight: NDArray[np.float64] | None,
-    clusters: Mapping[str, str | None] | None,
+    per_sample: Mapping[str, Any],
 ) -> None:
     """Calibrate the cutoff and the sets of a model, as far as they are requested."""
-    of_samples: dict[str, Any] = {"sample_weight": sample_weight, "clusters": clusters}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnreachableWarning)  # the cutoff says so itself
         if goal is not None:
-            model.calibrate(pair.scores, pair.truth, **of_samples, **goal)
+            model.calibrate(pair.scores, pair.truth, **per_sample, **goal)
             warnings.simplefilter("ignore", HierlprWarning)  # about the same samples
         if sets is not None:
+            clusters = per_sample["clusters"]
             model.calibrate_sets(pair.scores, pair.truth, clusters=clusters, **sets)
 
 
-# -- rank, sets and check ---------------------------------------------------------------------
-
-
-def rank_file(
-    model: AnyPath,
-    scores: AnyPath,
-    out: AnyPath,
-    *,
-    top: int | None = None,
-    calls_only: bool = False,
-    with_names: bool = False,
-    adapt: bool = False,
-    **options: Unpack[RunKeywords],
-) -> RankOutcome:
-    """Rank the samples of a file as ``HierLPR.rank`` does, and write the ranking.
-
-    Parameters
-    ----------
-    model, scores : path
-        A model file, and scores as in `fit_file`.
-    out : path
-        ``.parquet``, ``.csv`` or ``.tsv``, written whole or not at all.
-    top : int, optional
-        List only the first instances.
-    calls_only : bool
-        List only the calls.
-    with_names : bool
-        Add a last column with the names of the labels, which the model must have.
-    adapt : bool
-        First adapt the model to the prevalences of these samples, as ``HierLPR.adapt`` does; the
-        cutoff is then 0.5.
-    **options
-        See `RunKeywords`.
-    """
-    job = PredictionJob(model, scores, out, with_names=with_names, **options)
-    return rank_scores(job, top=top, calls_only=calls_only, adapt=adapt)
-
-
-def sets_file(
-    model: AnyPath,
-    scores: AnyPath,
-    out: AnyPath,
-    *,
-    deepest: bool = False,
-    possible_only: bool = False,
-    with_names: bool = False,
-    **options: Unpack[RunKeywords],
-) -> SetsOutcome:
-    """Write which labels of each sample are sure, possible or neither, as ``predict_sets`` does.
-
-    Parameters
-    ----------
-    model, scores : path
-        A model file fitted with ``fit_file(..., sets=...)``, and scores as in `fit_file`.
-    out : path
-        ``.parquet`` or ``.csv`` with the columns sample, label and set. Samples are in the order of
-        the scores, with their sure labels first.
-    deepest : bool
-        Write one row per sample: its deepest sure label, empty if no label is sure.
-    possible_only : bool
-        Leave out the labels that are neither sure nor possible.
-    with_names : bool
-        As in `rank_file`.
-    **options
-        See `RunKeywords`.
-    """
-    if deepest and possible_only:
-        raise DataError("deepest and possible-only exclude each other; give one.")
-    endings = (".parquet", ".csv")
-    job = PredictionJob(model, scores, out, with_names=with_names, endings=endings, **options)
-    job.model.set_rule()  # raises before any work if the model has none
-    return write_sets(job, "deepest" if deepest else "possible" if possible_only else "all")
+# -- check and report -------------------------------------------------------------------------
 
 
 class CheckOutcome(NamedTuple):
@@ -324,34 +216,22 @@ class CheckOutcome(NamedTuple):
 
 
 def check_file(
-    model: AnyPath,
-    scores: AnyPath,
-    *,
-    out: AnyPath | None = None,
-    **options: Unpack[RunKeywords],
+    model: AnyPath, scores: AnyPath, *, out: AnyPath | None = None, **options: Unpack[RunKeywords]
 ) -> CheckOutcome:
     """Compare the scores of a file with those that a model was fitted on.
 
-    Parameters
-    ----------
-    model, scores : path
-        As in `rank_file`.
-    out : path, optional
-        Where to write a model that is adapted to the prevalences of these samples.
-    **options
-        See `RunKeywords`.
+    `out` is where to write a model that is adapted to the prevalences of these samples. For the
+    options see `RunKeywords`.
     """
     refuse_overlap({"the adapted model": out}, {"the model": model, "the scores": scores})
     fitted, run = load_for_scores(model, **options)
     read, notes = read_samples(os.fspath(scores), run, seed=0)
     if out is None:
-        return CheckOutcome(fitted.check(read.table), (read.report,), notes)
+        clusters = PerSample(run, [os.fspath(scores)]).clusters_of(read.table)
+        return CheckOutcome(fitted.check(read.table, clusters=clusters), (read.report,), notes)
     adapted, drift = adapt_model(fitted, read.table)
     adapted.save(out)
     return CheckOutcome(drift, (read.report,), notes)
-
-
-# -- report ------------------------------------------------------------------------------------
 
 
 class ReportOutcome(NamedTuple):
@@ -375,22 +255,8 @@ def report_file(
 ) -> ReportOutcome:
     """Write one self-contained HTML page about a model on samples, with truth or (None) without.
 
-    Parameters
-    ----------
-    model, scores : path
-        As in `rank_file`.
-    truth : path, optional
-        As in `fit_file`.
-    out : path
-        The page, written whole or not at all.
-    title : str, optional
-        Heading of the page.
-    max_samples : int
-        Samples shown individually, as in :func:`hierlpr.report.write_report`.
-    weights : path, optional
-        As in `fit_file`.
-    **options
-        See `RunKeywords`.
+    `title` and `max_samples` are as in :func:`hierlpr.report.write_report`, `weights` as in
+    `fit_file`. For the other options see `RunKeywords`.
     """
     from hierlpr.report import write_report
 
@@ -398,10 +264,9 @@ def report_file(
     inputs = {"the model": model, "the scores": scores, "the truth": truth, "the weights": weights}
     refuse_overlap({"the output": out}, inputs)
     fitted, run = load_for_scores(model, **options)
-    weights_file = read_sample_weights(weights, run)
-    labelled = None if truth is None else os.fspath(truth)
-    data = read_pair(os.fspath(scores), labelled, run, seed=0)
-    names = data.pair.scores.samples or ()
+    files = [os.fspath(x) for x in (scores, truth) if x is not None]
+    per_sample = PerSample(run, files, weights)
+    data = read_pair(files[0], files[1] if len(files) > 1 else None, run, seed=0)
     page = write_report(
         out,
         fitted,
@@ -410,7 +275,6 @@ def report_file(
         title=title,
         about={k[4:].capitalize(): os.path.basename(x) for k, x in inputs.items() if x is not None},
         max_samples=max_samples,
-        sample_weight=weights_file and weights_file.match(names, os.fspath(scores)),
+        **per_sample.of(data.pair.scores, files[0]),
     )
-    reports = (*data.reports, *([weights_file.report] if weights_file else []))
-    return ReportOutcome(page, reports, data.notes)
+    return ReportOutcome(page, (*data.reports, *per_sample.reports), data.notes)

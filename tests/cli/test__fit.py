@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -244,6 +245,21 @@ def test_clusters_from_a_column_or_a_file(tmp_path):
             "rank", "--model", tmp_path / "m.hlpr", "--scores", tmp_path / scores, "--clusters",
             clusters, "--out", tmp_path / "calls.csv",
         )  # fmt: skip
+    used = ("--model", tmp_path / "m.hlpr", "--clusters", tmp_path / "ids.csv")
+    for scores in ("plain.csv", "scores.parquet"):
+        given = (*used[:3], "patient" if scores == "scores.parquet" else used[3])
+        given = (*given, "--scores", tmp_path / scores)
+        succeeded("sets", *given, "--out", tmp_path / "sets.csv")
+        succeeded("check", *given)
+        succeeded("report", *given, "--truth", tmp_path / "truth.csv", "--out", tmp_path / "r.html")
+        page = (tmp_path / "r.html").read_text()
+        assert "600 samples in 200 clusters" in page
+        succeeded("report", *given, "--out", tmp_path / "r.html")
+    out, _ = succeeded(
+        "evaluate", "--hierarchy", tmp_path / "h.obo", "--ranking", tmp_path / "calls.csv",
+        "--truth", tmp_path / "truth.csv", *used[2:],
+    )  # fmt: skip
+    assert re.search(r"samples +600\n(.*\n)* +clusters +200\n", out)
     assert texts[0] == texts[1] == texts[2]
     fit = ("fit", "--hierarchy", tmp_path / "h.obo", "--truth", tmp_path / "truth.csv", *goal,
            "--out", tmp_path / "m.hlpr")  # fmt: skip
@@ -253,6 +269,14 @@ def test_clusters_from_a_column_or_a_file(tmp_path):
     frame.to_csv(tmp_path / "scores.csv", index=False)
     message = refused(*fit, "--scores", tmp_path / "scores.csv", "--clusters", "patient")
     assert "sample 's0003' has no cluster" in message
+    ids.assign(patient="one").to_csv(tmp_path / "one.csv", index=False)
+    message = refused(*fit, "--scores", tmp_path / "plain.csv", "--clusters", tmp_path / "one.csv")
+    assert "all 600 samples are of one cluster" in message
+    ids.assign(patient=rows // 20).to_csv(tmp_path / "ten.csv", index=False)
+    _, message = succeeded(
+        *fit, "--scores", tmp_path / "plain.csv", "--clusters", tmp_path / "ten.csv"
+    )
+    assert "At least 11 clusters are needed" in message
     ids[:300].to_csv(tmp_path / "ids.csv", index=False)
     message = refused(*fit, "--scores", tmp_path / "plain.csv", "--clusters", tmp_path / "ids.csv")
     assert "300 of 600 ids are missing, the first of sample 's0300'" in message

@@ -112,6 +112,7 @@ def _lines(loaded: HierarchyFile, facts: dict[str, Any]) -> list[str]:
 @opt.missing_truth
 @opt.propagate_truth
 @opt.weights
+@opt.clusters
 @opt.with_truth
 def evaluate(
     hierarchy: str, ranking: str, truth: str, json_out: str | None, quiet: bool, **options: Any

@@ -210,6 +210,7 @@ def check(
 @opt.missing_truth
 @opt.propagate_truth
 @opt.weights
+@opt.clusters
 @opt.execution
 @opt.tables
 @opt.other_names_in
@@ -228,6 +229,5 @@ def report(
     shell.notes(filter(None, (answer.difference, answer.unreachable)))
     shell.close(
         f"wrote {opt.shown(out)} ({Path(page).stat().st_size / 1000:,.0f} kB): "
-        f"{answer.n_samples:,} "
-        f"samples x {answer.n_labels:,} labels"
+        f"{answer.n_samples:,} samples x {answer.n_labels:,} labels"
     )

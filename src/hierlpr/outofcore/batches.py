@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -24,7 +24,7 @@ from hierlpr.io import (
     pair_samples,
     read_scores,
 )
-from hierlpr.io.auxiliary_tables import Weights, read_weights
+from hierlpr.io.auxiliary_tables import Weights, read_clusters, read_weights
 from hierlpr.io.read_tables import Pair, batch_matrix
 from hierlpr.io.table_files import TableFile
 from hierlpr.outofcore.names import NameList, NameNumbers, joined_names
@@ -40,11 +40,42 @@ from hierlpr.outofcore.resources import (
 )
 
 
-def read_sample_weights(
-    path: AnyPath | None, options: RunOptions, max_weight: float | None = None
-) -> Weights | None:
-    """Read the weights of samples, if a file has them."""
-    return None if path is None else read_weights(path, max_weight=max_weight, **options.table)
+class PerSample:
+    """Weights and clusters of the samples of tables (scores, truth, and others in pairs)."""
+
+    def __init__(
+        self,
+        options: RunOptions,
+        tables: Sequence[str],
+        weights: AnyPath | None = None,
+        *,
+        max_weight: float | None = None,
+    ) -> None:
+        self._weights: Weights | None = None
+        if weights is not None:
+            self._weights = read_weights(weights, max_weight=max_weight, **options.table)
+        self._clusters: dict[str, str] = {}
+        for first in range(0, len(tables), 2):
+            self._clusters |= read_clusters(tables[first : first + 2], **options.table)
+
+    @property
+    def reports(self) -> tuple[ReadReport, ...]:
+        """Reports of the files that were read."""
+        return () if self._weights is None else (self._weights.report,)
+
+    def clusters_of(self, table: Table) -> dict[str, str | None] | None:
+        """Return the cluster of each sample, None where it is missing; None without clusters."""
+        names = table.samples or ()
+        return {x: self._clusters.get(x) for x in names} if self._clusters else None
+
+    def weight_of(self, samples: Sequence[str], source: str) -> NDArray[np.float64] | None:
+        """Return the weights of samples of the file `source`, if a file has them."""
+        return None if self._weights is None else self._weights.match(samples, source)
+
+    def of(self, table: Table, source: str) -> dict[str, Any]:
+        """Return weights and clusters as `HierLPR.fit` takes them."""
+        weight = self.weight_of(table.samples or (), source)
+        return {"sample_weight": weight, "clusters": self.clusters_of(table)}
 
 
 def as_hierarchy_file(hierarchy: Any) -> HierarchyFile:

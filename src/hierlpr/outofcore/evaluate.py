@@ -20,9 +20,9 @@ from scipy import sparse
 
 from hierlpr._utils import AnyPath
 from hierlpr._utils.checks import check_sample_weight, effective_number
+from hierlpr.data.clusters import cluster_numbers
 from hierlpr.data.truth import Truth
 from hierlpr.io import ReadReport, ReadTable, open_table, read_ranking
-from hierlpr.io.auxiliary_tables import Weights
 from hierlpr.io.read_tables import match_samples
 from hierlpr.io.table_files import TableFile
 from hierlpr.metrics.evaluation import (
@@ -33,7 +33,7 @@ from hierlpr.metrics.evaluation import (
     listed_groups,
     score_groups,
 )
-from hierlpr.outofcore.batches import as_hierarchy_file, read_sample_weights
+from hierlpr.outofcore.batches import PerSample, as_hierarchy_file
 from hierlpr.outofcore.names import NameNumbers
 from hierlpr.outofcore.resources import (
     EVALUATE_BYTES,
@@ -94,17 +94,17 @@ def evaluate_file(
     loaded = as_hierarchy_file(hierarchy)
     options.setdefault("aliases", loaded.aliases)
     run = RunOptions(loaded.hierarchy, **options)
-    weights_file = read_sample_weights(weights, run)
     path = os.fspath(ranking)
+    per_sample = PerSample(run, [os.fspath(truth), path], weights)
     run.on_progress("reading", 0, 1)
     labelled = run.truth(truth)
     evaluate = _in_memory if run.fits(estimate_rows(path) * EVALUATE_BYTES) else _streamed
-    done = evaluate(path, labelled, run, weights_file)
-    return (
-        done
-        if weights_file is None
-        else done._replace(reports=(*done.reports, weights_file.report))
-    )
+    done = evaluate(path, labelled, run, per_sample)
+    if (clusters := per_sample.clusters_of(labelled.table)) is not None:
+        numbers = cluster_numbers(clusters, labelled.table)
+        n_clusters = len(labelled.samples) if numbers is None else int(numbers.max()) + 1
+        done.evaluation.sizes["clusters"] = n_clusters
+    return done._replace(reports=(*done.reports, *per_sample.reports))
 
 
 def _reading(run: RunOptions) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def _reading(run: RunOptions) -> dict[str, Any]:
 
 
 def _in_memory(
-    path: str, labelled: ReadTable, run: RunOptions, weights: Weights | None
+    path: str, labelled: ReadTable, run: RunOptions, per_sample: PerSample
 ) -> EvaluateOutcome:
     ranked = read_ranking(path, run.hierarchy, **_reading(run))
     matched = _match(ranked.samples, labelled, run, path)
@@ -129,7 +129,7 @@ def _in_memory(
         run.hierarchy,
         ordered=ranked.lpr is not None,
         call=None if ranked.call is None else ranked.call[is_evaluated],
-        sample_weight=_matched_weights(weights, matched, labelled, path),
+        sample_weight=_matched_weights(per_sample, matched, labelled, path),
     )
     return EvaluateOutcome(evaluation, (ranked.report, labelled.report), tuple(matched.notes))
 
@@ -155,16 +155,14 @@ def _match(samples: tuple[str, ...], labelled: ReadTable, run: RunOptions, sourc
 
 
 def _matched_weights(
-    weights: Weights | None, matched: _Matched, labelled: ReadTable, path: str
+    per_sample: PerSample, matched: _Matched, labelled: ReadTable, path: str
 ) -> NDArray[np.float64] | None:
-    if weights is None:
-        return None
-    values = weights.match(matched.names, f"{labelled.report.path} and {path}")
-    return check_sample_weight(values, len(matched.names))
+    values = per_sample.weight_of(matched.names, f"{labelled.report.path} and {path}")
+    return None if values is None else check_sample_weight(values, len(matched.names))
 
 
 def _streamed(
-    path: str, labelled: ReadTable, run: RunOptions, weights: Weights | None
+    path: str, labelled: ReadTable, run: RunOptions, per_sample: PerSample
 ) -> EvaluateOutcome:
     """Read a ranking once, sorted by sample, and measure it in batches of samples."""
     file = open_table(path, "ranking", run.hierarchy, **_reading(run))
@@ -185,7 +183,7 @@ def _streamed(
         key, samples = np.concatenate(keys), tuple(numbers.release().to_pylist())
         keys.clear()
         matched = _match(samples, labelled, run, path)
-        weight = _matched_weights(weights, matched, labelled, path)
+        weight = _matched_weights(per_sample, matched, labelled, path)
         sums = SampleSums(matched.truth, run.hierarchy, weight, has_calls="call" in columns)
         signed = np.zeros(key.size, dtype=np.int8 if weight is None else np.float64)
         is_ranked = np.zeros(len(matched.names), dtype=bool)

@@ -156,19 +156,47 @@ class RankOutcome(NamedTuple):
     notes: tuple[str, ...]
 
 
-def rank_scores(
-    job: PredictionJob, *, top: int | None, calls_only: bool, adapt: bool
+def rank_file(
+    model: AnyPath,
+    scores: AnyPath,
+    out: AnyPath,
+    *,
+    top: int | None = None,
+    calls_only: bool = False,
+    with_names: bool = False,
+    adapt: bool = False,
+    **options: Unpack[RunKeywords],
 ) -> RankOutcome:
-    """Rank a file of scores and write the ranking."""
-    model, drift = job.model, None
+    """Rank the samples of a file as ``HierLPR.rank`` does, and write the ranking.
+
+    Parameters
+    ----------
+    model, scores : path
+        A model file, and scores as in `fit_file`.
+    out : path
+        ``.parquet``, ``.csv`` or ``.tsv``, written whole or not at all.
+    top : int, optional
+        List only the first instances.
+    calls_only : bool
+        List only the calls.
+    with_names : bool
+        Add a last column with the names of the labels, which the model must have.
+    adapt : bool
+        First adapt the model to the prevalences of these samples, as ``HierLPR.adapt`` does; the
+        cutoff is then 0.5.
+    **options
+        See `RunKeywords`.
+    """
+    job, drift = PredictionJob(model, scores, out, with_names=with_names, **options), None
+    fitted = job.model
     if adapt:
         read, notes = read_samples(job.scores, job.options, seed=0)
         job.notes.extend(notes)
-        model, drift = adapt_model(model, read.table)
-    cutoff = model.cutoff_
+        fitted, drift = adapt_model(fitted, read.table)
+    cutoff = fitted.cutoff_
     only_calls = calls_only and cutoff.groups is None and cutoff.max_calls is None
     source = ScoreBatches(job.scores, job.options, keep_names=True)
-    function = partial(ranked_rows, model, top=top, calls_only=only_calls)
+    function = partial(ranked_rows, fitted, top=top, calls_only=only_calls)
     schema, n_ranked, n_calls = job.schema(RANKING_SCHEMA), 0, 0
 
     def parts() -> Iterator[tuple[pa.RecordBatch, int]]:
@@ -192,7 +220,7 @@ def rank_scores(
             n_calls += pc.sum(ranked.column("call")).as_py() or 0
             job.options.on_progress("writing", n_ranked, max(n_ranked, source.n_scores))
     n_samples = source.n_samples
-    counts = writer.n_rows, n_calls, n_samples, n_samples * model.hierarchy_.n_labels
+    counts = writer.n_rows, n_calls, n_samples, n_samples * fitted.hierarchy_.n_labels
     return RankOutcome(*counts, (source.report,), cutoff, drift, tuple(job.notes))
 
 
@@ -291,8 +319,38 @@ class SetsOutcome(NamedTuple):
     notes: tuple[str, ...]
 
 
-def write_sets(job: PredictionJob, wanted: SetRows) -> SetsOutcome:
-    """Write the sure and possible labels of every sample, in the order of the scores."""
+def sets_file(
+    model: AnyPath,
+    scores: AnyPath,
+    out: AnyPath,
+    *,
+    deepest: bool = False,
+    possible_only: bool = False,
+    with_names: bool = False,
+    **options: Unpack[RunKeywords],
+) -> SetsOutcome:
+    """Write which labels of each sample are sure, possible or neither, as ``predict_sets`` does.
+
+    Parameters
+    ----------
+    model, scores, with_names
+        As in `rank_file`; the model was fitted with ``fit_file(..., sets=...)``.
+    out : path
+        ``.parquet`` or ``.csv`` with the columns sample, label and set. Samples are in the order of
+        the scores, with their sure labels first.
+    deepest : bool
+        Write one row per sample: its deepest sure label, empty if no label is sure.
+    possible_only : bool
+        Leave out the labels that are neither sure nor possible.
+    **options
+        See `RunKeywords`.
+    """
+    if deepest and possible_only:
+        raise DataError("deepest and possible-only exclude each other; give one.")
+    endings = (".parquet", ".csv")
+    job = PredictionJob(model, scores, out, with_names=with_names, endings=endings, **options)
+    job.model.set_rule()  # raises before any work if the model has none
+    wanted: SetRows = "deepest" if deepest else "possible" if possible_only else "all"
     source = ScoreBatches(job.scores, job.options)
     function = partial(set_rows, job.model, wanted=wanted)
     schema = pa.schema({"sample": pa.string(), "label": CODES})

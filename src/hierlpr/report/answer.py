@@ -57,12 +57,14 @@ class Answer:
     warnings : tuple of str
         What a reader must know before trusting the numbers.
     precision_range, recall_range : (low, high), optional
-        95 % confidence intervals that count samples (`model.summary.share_interval`).
+        95 % confidence intervals that count samples, or their clusters if there are any
+        (`model.summary.share_interval`).
     expected : float, optional
         Mean block score of the calls: the precision that the model itself expects.
     """
 
     n_samples: int
+    n_clusters: int | None
     n_labels: int
     n_instances: int
     n_positives: int
@@ -91,8 +93,13 @@ class Answer:
     recall_range: Interval | None = None
 
 
-def answer_of(summary: Summary, names: Names | None = None) -> Answer:
-    """Count the calls, and state what they mean; the headline is about names if there are any."""
+def answer_of(
+    summary: Summary, names: Names | None = None, cluster: NDArray[np.intp] | None = None
+) -> Answer:
+    """Count the calls, and state what they mean; the headline is about names if there are any.
+
+    `cluster` is the number of the cluster of each sample, if some share one.
+    """
     c, output = summary.counts, summary.output
     cutoff = output.model.cutoff_
     difference = output.model.difference_note(Table(output.scores, output.hierarchy.labels))
@@ -105,8 +112,8 @@ def answer_of(summary: Summary, names: Names | None = None) -> Answer:
         total = c.total(c.judged) + c.total(c.positives)
         shares["f1"] = 2.0 * c.total(c.hits) / total if total else None
         ranges = {
-            "precision_range": _interval(c, c.judged),
-            "recall_range": _interval(c, c.positives),
+            "precision_range": _interval(c, c.judged, cluster),
+            "recall_range": _interval(c, c.positives, cluster),
         }
         cost = _cost(n_true, n_positives, shares["recall"])
     else:
@@ -129,6 +136,7 @@ def answer_of(summary: Summary, names: Names | None = None) -> Answer:
         headline, claim, target, verdict = _names_headline(names, output.n_samples, difference)
     return Answer(
         n_samples=output.n_samples,
+        n_clusters=None if cluster is None else int(cluster.max()) + 1,
         n_labels=output.hierarchy.n_labels,
         n_instances=c.n_instances,
         n_positives=n_positives,
@@ -155,11 +163,15 @@ def answer_of(summary: Summary, names: Names | None = None) -> Answer:
     )
 
 
-def _interval(c: Counts, among: NDArray[np.int64]) -> Interval | None:
+def _interval(
+    c: Counts, among: NDArray[np.int64], cluster: NDArray[np.intp] | None
+) -> Interval | None:
     """Bound the share of `among` (calls, or true labels) that is both called and true."""
     if not among.any():
         return None
-    return share_interval(c.hits.astype(np.float64), among, c.output.weight)
+    if cluster is None:
+        return share_interval(c.hits.astype(np.float64), among, c.output.weight)
+    return share_interval(np.bincount(cluster, c.hits), np.bincount(cluster, among))
 
 
 def from_to(bounds: Interval) -> str:

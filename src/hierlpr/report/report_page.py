@@ -17,7 +17,9 @@ from hierlpr._utils.checks import check_count
 from hierlpr._utils.files import check_page_name
 from hierlpr.cutoff.decisions import REASONS, parts_of
 from hierlpr.cutoff.sets import SET_WORDS
-from hierlpr.exceptions import HierlprWarning
+from hierlpr.data.clusters import cluster_numbers
+from hierlpr.data.tables import align
+from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.model import HierLPR
 from hierlpr.model.model_output import apply_model
 from hierlpr.model.summary import Summary, summarize
@@ -88,6 +90,7 @@ def write_report(
     about: Mapping[str, str] | None = None,
     max_samples: int = 200,
     sample_weight: Any = None,
+    clusters: Any = None,
     named: tuple[Any, Any] | None = None,
 ) -> Report:
     """Write one self-contained HTML file: the answer, curves, hierarchy, samples and labels.
@@ -114,6 +117,8 @@ def write_report(
         How many samples can be looked at on their own; the page says how they were chosen.
     sample_weight : array-like of shape (n_samples,), optional
         Weight of each sample in shares, means and curves; 0 leaves it out. Counts stay plain.
+    clusters : array-like of ids of shape (n_samples,), series or mapping, optional
+        The patient, donor or camera of each sample. Confidence intervals then count clusters.
     named : pair of arrays, optional
         Of a model for one name per sample: the label of each sample (-1: none) and its chance, if
         the model was calibrated on these samples and named each of them by cross-calibration.
@@ -140,9 +145,10 @@ def write_report(
     check_page_name(path)
     if not isinstance(model, HierLPR):  # a classifier: features become scores
         model, scores = model.model_, model.score_table(scores)
-    options: dict[str, Any] = {"sample_weight": sample_weight, "named": named}
-    options["max_samples"] = max_samples
-    report = gather(model, scores, truth, title=title, about=about, **options)
+    options = {"sample_weight": sample_weight, "clusters": clusters, "named": named}
+    report = gather(
+        model, scores, truth, title=title, about=about, max_samples=max_samples, **options
+    )
     for note in seen_warnings(report.summary.counts):
         warnings.warn(note, HierlprWarning, stacklevel=2)
     write_page(path, render(report))
@@ -158,10 +164,15 @@ def gather(
     about: Mapping[str, str] | None = None,
     max_samples: int = 200,
     sample_weight: Any = None,
+    clusters: Any = None,
     named: tuple[Any, Any] | None = None,
 ) -> Report:
     """Compute all numbers of the report; parameters as in `write_report`."""
     max_samples = check_count(max_samples, name="max_samples", least=0)
+    if clusters is not None and sample_weight is not None:
+        raise DataError("A report takes either sample_weight or clusters.")
+    scores = align(scores, model.hierarchy_, name="scores")
+    cluster = cluster_numbers(clusters, scores)
     if named is not None:  # names of samples that the calibration did not see
         model = copy.copy(model)
         model.keys_ = {}
@@ -174,7 +185,7 @@ def gather(
     return Report(
         title=title or "Calls under a label hierarchy",
         about={"Created": date.today().isoformat(), **(about or {})},
-        answer=answer_of(summary, names),
+        answer=answer_of(summary, names, cluster),
         names=names,
         summary=summary,
         labels=label_entries(summary.counts),
