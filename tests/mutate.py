@@ -97,6 +97,13 @@ MUTATIONS = [
         "cutoff/test_decisions.py cutoff/test_choose.py",
     ),
     Mutation(
+        "decisions without the least chance",
+        "cutoff/decisions.py",
+        "if cutoff.min_chance is not None:",
+        "if False:",
+        "cutoff/test_decisions.py",
+    ),
+    Mutation(
         "limits of groups do not reach descendants",
         "cutoff/decisions.py",
         "np.maximum(above[:, g], above[:, parent], out=above[:, g])",
@@ -106,8 +113,8 @@ MUTATIONS = [
     Mutation(
         "files without the limit of calls",
         "outofcore/predict.py",
-        "cutoff.groups is None and cutoff.max_calls is None",
-        "cutoff.groups is None",
+        "calls_only and cutoff.is_level_alone",
+        "calls_only and cutoff.groups is None",
         "outofcore/test_predict.py",
     ),
     Mutation(

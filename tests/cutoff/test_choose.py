@@ -199,7 +199,7 @@ CHAIN = Hierarchy([("A", "B"), ("B", "C"), ("A", "D")])
 
 def certify(score, truth, h, groups, *, target=0.7, confidence=0.9, **options):
     (goal,) = goals_of(precision=target, confidence=confidence)
-    planning, rest = (part[:2] for part in split_at_random(score, truth))
+    planning, rest = ((score[rows], truth[rows]) for rows in split_at_random(score, truth))
     return cutoff_by_group(goal, *rest, h, groups, planning=planning, **options)
 
 
@@ -271,7 +271,7 @@ def test_the_chosen_levels_match_the_slow_twin(seed):
     h = CHAIN
     score, truth = calibrated(h, 900, seed, ties=True)
     (goal,) = goals_of(precision=0.7, confidence=0.9)
-    planning, rest = (part[:2] for part in split_at_random(score, truth))
+    planning, rest = ((score[rows], truth[rows]) for rows in split_at_random(score, truth))
     cutoff = cutoff_by_group(goal, *rest, h, "depth", planning=planning)
     columns = group_columns(cutoff.label_groups)
     own = replace(goal, confidence=1 - 0.1 / 3)

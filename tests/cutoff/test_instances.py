@@ -41,10 +41,11 @@ def test_random_order_and_split_forget_how_the_rows_came(score, truth, rows, is_
     assert again == listed(score, truth)
     if not random_order(list_instances(score, truth)).is_fair:
         return
-    first, second = split_at_random(score, truth), split_at_random(*moved)
-    for one, other in zip(first, second, strict=True):
-        matrices = [m.toarray() if sparse.issparse(m) else m for m in other]
-        assert sorted(np.hstack(one).tolist()) == sorted(np.hstack(matrices).tolist())
+    moved = [m.toarray() if sparse.issparse(m) else m for m in moved]
+    whole, other = np.hstack([score, truth]), np.hstack(moved)
+    parts = zip(split_at_random(score, truth), split_at_random(*moved), strict=True)
+    for first, second in parts:
+        assert sorted(whole[first].tolist()) == sorted(other[second].tolist())
 
 
 def test_the_random_order_does_not_follow_what_the_samples_hold():
@@ -62,8 +63,8 @@ def test_the_random_order_does_not_follow_what_the_samples_hold():
 def test_a_third_is_split_off_unless_the_samples_are_too_few_or_too_alike():
     score, truth = np.full((90, 5), 0.7), np.random.default_rng(0).random((90, 5)) < 0.5
     apart, rest = split_at_random(score, truth)
-    assert (apart[0].shape, rest[1].shape) == ((30, 5), (60, 5))
-    assert 5 < apart[1][:, 0].sum() < 25
+    assert (apart.size, rest.size) == (30, 60)
+    assert 5 < truth[apart, 0].sum() < 25
     for few in [(score, truth > 2), (score[:16], truth[:16]), (score[:0], truth[:0])]:
         with pytest.raises(DataError, match="too few or too similar"):
             split_at_random(*few)

@@ -368,8 +368,8 @@ def test_model_calibrates_on_what_is_known(parts, fitted):
     assert model.cutoff_.result.n_true_calls == (called & known.positive).sum()
     by_group = copy.deepcopy(fitted).calibrate(rest.scores, truth, precision=0.8, groups="depth")
     assert by_group.cutoff_.result.n_unknown == (~known.is_known).sum()
-    apart, others = split_at_random(rest.scores, known)
-    assert apart[1].shape[0] + others[1].shape[0] == rest.n_samples
+    parts = split_at_random(rest.scores, known)
+    assert sorted(np.concatenate(parts)) == list(range(rest.n_samples))
 
 
 def test_sets_refuse_samples_with_unknown_labels(parts, fitted):

@@ -34,6 +34,7 @@ from hierlpr.workflows import FitOutcome
 @opt.flag("--max-f", "Target: the highest F-measure.")
 @opt.number("--beta", "B", "Weight of recall in --max-f; 1 weighs it like precision.", 1.0)
 @opt.number("--confidence", "C", "Guarantee the target with this probability.")
+@opt.number("--min-chance", "C", "Call no label with a chance below this, nor labels below it.")
 @opt.choice(
     "--groups",
     ("depth", "tree", "label"),
@@ -168,18 +169,20 @@ def _sets_target(options: dict[str, Any]) -> dict[str, Any] | None:
 def _target(options: dict[str, Any]) -> dict[str, Any] | None:
     """Remove the options of ``HierLPR.calibrate`` and return them; None without a target."""
     max_f, beta = opt.take(options, ("max_f", "beta")).values()
-    names = ("fdr", "precision", "confidence", "groups", "unreachable")
+    names = ("fdr", "precision", "confidence", "groups", "unreachable", "min_chance")
     goal = {name: x for name, x in opt.take(options, names).items() if x is not None}
     if max_f:
         goal["maximize"] = f"f{beta!r}"
     targets = [name for name in ("fdr", "precision", "maximize") if name in goal]
     if not targets and goal:
-        raise click.UsageError(f"--{next(iter(goal))} needs --fdr, --precision or --max-f.")
+        raise click.UsageError(
+            f"--{next(iter(goal)).replace('_', '-')} needs --fdr, --precision or --max-f."
+        )
     if len(targets) > 1:
         raise click.UsageError("--fdr, --precision and --max-f exclude each other; give one.")
-    for name in ("fdr", "precision", "confidence"):
+    for name in ("fdr", "precision", "confidence", "min_chance"):
         if name in goal:
-            check_level(goal[name], name=f"--{name}")
+            check_level(goal[name], name=f"--{name.replace('_', '-')}")
     if max_f and "confidence" in goal:
         raise click.UsageError("--confidence needs --fdr or --precision.")
     return goal or None

@@ -21,7 +21,9 @@ from hierlpr.cutoff.decisions import (
     group_columns,
     group_parents,
     label_groups,
+    likely_labels,
     limit_thresholds,
+    only_likely,
 )
 from hierlpr.cutoff.description import describe_goal, percent
 from hierlpr.cutoff.estimate import LevelCurve, LevelProfile, precision_caveats, with_calls
@@ -49,6 +51,7 @@ Index = NDArray[np.intp]
 Unreachable: TypeAlias = Literal["best-precision", "nothing"]
 # With fewer, one random sample of each certifies more than the means of clusters.
 FEW_CLUSTERS = 45
+LIKELY = 0.5  # calls with a lower chance are counted
 MOST_REASONS = 10  # unreachable groups whose reasons are given in full
 
 
@@ -184,6 +187,8 @@ def cutoff_on(
     unreachable: Unreachable | None,
     weight: Float | None = None,
     max_weight: float | None = None,
+    lpr: Matrix | None = None,
+    min_chance: float | None = None,
 ) -> Cutoff:
     """Choose the cutoff for one or several goals from block scores and truth.
 
@@ -191,8 +196,14 @@ def cutoff_on(
     is none, or with groups, a third of these samples is used for it. Where truth is unknown, only
     evaluated pairs count (:func:`~hierlpr.data.truth.evaluated_among`); the share of implied
     negatives must then come from other samples too.
+
+    With `min_chance`, instances below it (and those below them) are never called, in the tests as
+    in use, so the promise is about the others. Calls with an LPR below 1/2 are counted.
     """
     truth = Truth.of(truth)
+    if min_chance is not None:
+        score = only_likely(score, lpr, hierarchy, min_chance)
+        profile = None if profile is None else profile.above(min_chance)
     other = "groups=" if groups is not None else "clusters=" if truth.cluster is not None else ""
     if other and weight is not None:
         raise DataError(
@@ -203,12 +214,15 @@ def cutoff_on(
     is_certified, is_partial = goals[0].confidence is not None, not truth.is_complete
     if is_certified and cluster is not None and cluster.max() + 1 < FEW_CLUSTERS:
         rows = one_per_cluster(sample_keys(score, truth), cluster)
-        score, truth = score[rows], truth[rows]
+        score, truth, lpr = score[rows], truth[rows], None if lpr is None else lpr[rows]
     share = None if profile is None else profile.implied_share
     is_planned = profile is not None and groups is None and (share is not None or not is_partial)
     planning = None
     if is_certified and not is_planned:
-        planning, (score, truth, weight) = split_at_random(score, truth, weight)
+        apart, rows = split_at_random(score, truth, weight)
+        planning = score[apart], truth[apart], None if weight is None else weight[apart]
+        score, truth, lpr = score[rows], truth[rows], None if lpr is None else lpr[rows]
+        weight = None if weight is None else weight[rows]
     if is_partial:
         if planning is not None:
             share = implied_share(planning[1], hierarchy, planning[2])
@@ -224,7 +238,35 @@ def cutoff_on(
         profile = profile if planning is None else LevelProfile.of(list_instances(*planning))
         options |= {"profile": profile, "max_weight": max_weight}
         cutoffs = [cutoff_for(goal, instances, **options) for goal in goals]
+    if lpr is not None and (min_chance is None or min_chance < LIKELY):
+        likely = likely_labels(lpr, hierarchy, LIKELY)
+        cutoffs = [_count_unlikely(x, score, truth, hierarchy, weight, likely) for x in cutoffs]
+    cutoffs = [replace(cutoff, min_chance=min_chance) for cutoff in cutoffs]
     return replace(cutoffs[0], targets=tuple(cutoffs) if len(cutoffs) > 1 else None)
+
+
+def _count_unlikely(
+    cutoff: Cutoff,
+    score: Any,
+    truth: Truth,
+    hierarchy: Hierarchy,
+    weight: Float | None,
+    likely: Any,
+) -> Cutoff:
+    """Count the calls that are more likely wrong than right, and measure the others."""
+    calls = scipy.sparse.csr_array(decide(score, cutoff, hierarchy)).astype(np.float64)
+    n_calls, result = cutoff.n_calls, cutoff.result
+    if cutoff.groups is not None:
+        n_calls = sum(part.n_calls for part in cutoff.groups.values())
+    likely_calls = list_instances(calls.multiply(likely).tocsr(), truth, weight)
+    of_likely = with_calls(Cutoff(1.0, cutoff.goal), likely_calls).result
+    result = replace(
+        result,
+        n_unlikely_calls=n_calls - of_likely.n_calls,
+        likely_precision=of_likely.precision,
+        likely_recall=of_likely.recall,
+    )
+    return replace(cutoff, result=result)
 
 
 def cutoff_by_group(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise, repeat
 from typing import Any, NamedTuple, TypeAlias
@@ -18,8 +19,10 @@ from hierlpr._utils.checks import is_sparse, quote_names
 from hierlpr.cutoff.instances import entries_at, listed_entries, sample_places
 from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.cutoff.sets import SET_WORDS
+from hierlpr.data.tables import dense
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
+from hierlpr.hierarchy.matrices import sample_ranges
 
 Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]
@@ -155,12 +158,34 @@ def _first_past(score: Any, limit: int) -> Float:
 # -- calls -----------------------------------------------------------------------------------------
 
 
-def decide(score: Any, cutoff: Cutoff, hierarchy: Hierarchy) -> Any:
+def likely_labels(lpr: Any, hierarchy: Hierarchy, least: float) -> scipy.sparse.csr_array:
+    """Mark the instances with an LPR of at least `least` whose ancestors all have one too."""
+    n_samples, n_labels = lpr.shape
+    parts = [scipy.sparse.csr_array((0, n_labels), dtype=bool)]
+    for start, stop in sample_ranges(n_samples, n_labels):
+        lowest = np.array(dense(lpr[start:stop]), dtype=np.float64)[:, hierarchy.order]
+        lowest = np.ascontiguousarray(lowest)
+        min_down(lowest, hierarchy.parent_ptr, hierarchy.parent_idx)
+        parts.append(scipy.sparse.csr_array(lowest[:, hierarchy.position] >= least))
+    return scipy.sparse.vstack(parts).tocsr()
+
+
+def only_likely(score: Any, lpr: Any, hierarchy: Hierarchy, least: float) -> scipy.sparse.csr_array:
+    """Keep the block scores of likely labels, as CSR: what is absent is never called.
+
+    A sample's labels above `least` contain their parents, so scores still never rise along an edge.
+    """
+    kept = scipy.sparse.csr_array(score).multiply(likely_labels(lpr, hierarchy, least)).tocsr()
+    kept.sort_indices()
+    return kept
+
+
+def decide(score: Any, cutoff: Cutoff, hierarchy: Hierarchy, lpr: Any = None) -> Any:
     """Call every instance whose block score reaches the cutoff; return a bool matrix.
 
     Block scores, dense or CSR, are those of :func:`hierlpr.consistent_scores`: a child's never
     exceeds any parent's, so calls are closed upward. In CSR an absent entry is never called. The
-    calls of a sample do not depend on other samples.
+    calls of a sample do not depend on other samples. A cutoff with `min_chance` needs the LPRs.
 
     Examples
     --------
@@ -170,6 +195,10 @@ def decide(score: Any, cutoff: Cutoff, hierarchy: Hierarchy) -> Any:
     array([[ True, False,  True],
            [ True,  True, False]])
     """
+    if cutoff.min_chance is not None:
+        likely = only_likely(score, lpr, hierarchy, cutoff.min_chance)
+        calls = decide(likely, replace(cutoff, min_chance=None), hierarchy)
+        return calls if is_sparse(score) else calls.toarray()
     level = label_levels(cutoff, hierarchy)
     parts, group = parts_of(cutoff, hierarchy.n_labels)
     past = None  # what the scores of each sample and group must exceed because of limits
@@ -242,21 +271,27 @@ REASONS = (
     "Not called: the chance that it holds, {own}, is below the cutoff of {level}.",
     "Not called: it can only be called together with {others}, and their mean chance, {mean}, is "
     "below the cutoff of {level}. The chance that this one holds is {own}.",
+    "Not called although its mean chance of {mean} reaches the cutoff of {level}: its own chance, "
+    "{own}, or that of a label above it, is below the least chance for a call.",
 )
-_NOTHING, _ALONE, _TOGETHER, _LIMIT, _LOW, _LOW_BLOCK = range(len(REASONS))
+_NOTHING, _ALONE, _TOGETHER, _LIMIT, _LOW, _LOW_BLOCK, _UNLIKELY = range(len(REASONS))
 NAMED = 3  # number of other labels of a block that are named
 
 
-def reason_codes(score: Float, block: Index, called: Bool, level: Float) -> Index:
+def reason_codes(
+    score: Float, block: Index, called: Bool, level: Float, likely: Bool | None = None
+) -> Index:
     """Return the index into `REASONS` of every label of one sample.
 
     `score` and `block` are the score and the number of its block; `level` is infinite where nothing
-    is called.
+    is called. `likely` is of `likely_labels`, with the least chance for a call.
     """
     is_alone = (np.bincount(block)[block] if block.size else block) == 1
     no = np.where(is_alone, _LOW, _LOW_BLOCK)
     codes = np.where(called, np.where(is_alone, _ALONE, _TOGETHER), no)
     codes[~called & (score >= level)] = _LIMIT
+    if likely is not None:
+        codes[~likely & (score >= level)] = _UNLIKELY
     codes[~called & ~np.isfinite(level)] = _NOTHING
     return np.asarray(codes, dtype=np.intp)
 

@@ -27,7 +27,10 @@ def describe(cutoff: Cutoff) -> str:
         if goal.confidence is not None:
             holds = f"what follows holds for all {len(lines):,} groups simultaneously:"
             lines = [f"With {percent(goal.confidence)} confidence, {holds}", *lines]
-        return "\n".join([*lines, *([caveats[1:]] if caveats else [])])
+        if cutoff.min_chance is not None:
+            lines.append(f"No call has a chance below {percent(cutoff.min_chance)}.")
+        more = [x.strip() for x in (unlikely_calls(cutoff.result), caveats) if x]
+        return "\n".join([*lines, *more])
     where = f"at a block score of {cutoff.level:.4g} or more"
     if goal.kind in ("default", "by hand"):
         source = "set by hand" if goal.kind == "by hand" else cutoff.reason or "not calibrated"
@@ -36,10 +39,23 @@ def describe(cutoff: Cutoff) -> str:
         return cutoff.reason + caveats
     if cutoff.max_calls:
         where += f" and at most {cutoff.max_calls:,} calls per sample"
+    if cutoff.min_chance is not None:
+        where += f", none with a chance below {percent(cutoff.min_chance)}"
     no_promise = ""
     if goal.target is not None and goal.confidence is None:
         no_promise = " Without a confidence nothing is promised about new samples."
     return f"{describe_goal(goal)}: calls {where}. {_achieved(cutoff)}{no_promise}{caveats}"
+
+
+def unlikely_calls(result: Result) -> str:
+    """Say how many calls are more likely wrong than right, and what leaving them out would do."""
+    if not result.n_unlikely_calls:
+        return ""
+    return (
+        f" {result.n_unlikely_calls:,} of the calls have a chance below 50 %, or stand below one "
+        f"that has; without them {percent(result.likely_precision)} would be correct, recall "
+        f"{percent(result.likely_recall)}."
+    )
 
 
 def _achieved(cutoff: Cutoff) -> str:
@@ -55,7 +71,7 @@ def _achieved(cutoff: Cutoff) -> str:
     return (
         f"On {result.n_samples:,} calibration samples{weights}: {result.n_calls:,} "
         f"calls{everything}, {percent(result.precision)} correct, recall "
-        f"{percent(result.recall)}.{_not_judged(result, cutoff.goal)}"
+        f"{percent(result.recall)}.{unlikely_calls(result)}{_not_judged(result, cutoff.goal)}"
     )
 
 

@@ -107,6 +107,11 @@ class LevelProfile:
         """Return the profile of clusters, whose gains vary less than those of their samples."""
         return self._times(1.0, self.clustering)
 
+    def above(self, level: float) -> LevelProfile:
+        """Return the profile of the levels from `level` on."""
+        is_above = self.level >= level
+        return replace(self, level=self.level[is_above], moments=self.moments[:, :, is_above])
+
     def _times(self, mean: float, square: float) -> LevelProfile:
         by_moment = np.array([mean] * 2 + [square] * 3)[:, None, None]
         return replace(self, moments=self.moments * by_moment)

@@ -206,13 +206,11 @@ def one_per_cluster(keys: NDArray[np.uint64], cluster: Index) -> Index:
     return np.sort(order[np.unique(cluster[order], return_index=True)[1]])
 
 
-def split_at_random(
-    score: Any, truth: Any, weight: Float | None = None
-) -> tuple[tuple[Any, Any, Any], tuple[Any, Any, Any]]:
-    """Split off a third of the samples at random, whole clusters, independently of their order.
+def split_at_random(score: Any, truth: Any, weight: Float | None = None) -> tuple[Index, Index]:
+    """Return the rows of a random third of the samples, whole clusters, and those of the others.
 
-    Returns score, truth and weight of that third, and those of the others. Raises if there are too
-    few samples, or too few kinds of samples, for a random split.
+    The split does not depend on their order. Raises if there are too few samples, or too few kinds
+    of samples, for a random split.
     """
     keys, cluster = sample_keys(score, Truth.of(truth), weight), Truth.of(truth).cluster_number
     shuffle = _shuffled(keys if cluster is None else _cluster_keys(keys, cluster))
@@ -226,11 +224,7 @@ def split_at_random(
     is_apart = np.zeros(shuffle.order.size, dtype=bool)
     is_apart[shuffle.order[: (shuffle.order.size + 1) // 3]] = True
     is_apart = is_apart if cluster is None else is_apart[cluster]
-
-    def part(rows: Index) -> tuple[Any, Any, Any]:
-        return score[rows], truth[rows], None if weight is None else weight[rows]
-
-    return part(np.flatnonzero(is_apart)), part(np.flatnonzero(~is_apart))
+    return np.flatnonzero(is_apart), np.flatnonzero(~is_apart)
 
 
 def sample_keys(score: Any, truth: Truth, weight: Float | None = None) -> NDArray[np.uint64]:

@@ -33,6 +33,10 @@ class Result:
         number.
     n_clusters : int or None
         Number of clusters; each counts as one observation, whatever its size.
+    n_unlikely_calls : int
+        Calls of known truth with an LPR below 1/2, or below such a label.
+    likely_precision, likely_recall : float or None
+        Without them.
     n_calls, n_true_calls : int
         Calls of known truth, and those that are correct.
     precision, recall, f : float or None
@@ -62,6 +66,9 @@ class Result:
     n_implied_calls: int = 0
     precision_if_random: float | None = None
     n_clusters: int | None = None
+    n_unlikely_calls: int = 0
+    likely_precision: float | None = None
+    likely_recall: float | None = None
 
     @property
     def precision_worst(self) -> float | None:
@@ -93,6 +100,8 @@ class Cutoff:
         Why the target is out of reach; empty if it is not.
     caveats : str
         Why the numbers may be unreliable; empty if there is no sign of that.
+    min_chance : float or None
+        The lowest LPR of a call; no label below one with a lower LPR is called either.
     max_weight : float or None
         The certificate holds for weights up to this.
     groups : mapping of Cutoff or None
@@ -114,6 +123,12 @@ class Cutoff:
     groups: Mapping[str, Cutoff] | None = None
     label_groups: tuple[str, ...] | None = None
     targets: tuple[Cutoff, ...] | None = None
+    min_chance: float | None = None
+
+    @property
+    def is_level_alone(self) -> bool:
+        """Whether calls depend on nothing else than block scores and one level."""
+        return self.groups is None and self.max_calls is None and self.min_chance is None
 
     @property
     def n_calls(self) -> int:

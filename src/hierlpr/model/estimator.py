@@ -17,6 +17,7 @@ from hierlpr._utils.checks import (
     check_choice,
     check_fraction,
     check_jobs,
+    check_level,
     check_sample_weight,
     make_rng,
 )
@@ -264,6 +265,7 @@ class HierLPR(Predictor, FittedModel, OneToOneFeatureMixin, TransformerMixin, Ba
         sample_weight: Any = None,
         max_weight: float | None = None,
         clusters: Any = None,
+        min_chance: float | None = None,
     ) -> Self:
         """Choose the cutoff from samples that were not used to fit.
 
@@ -293,7 +295,12 @@ class HierLPR(Predictor, FittedModel, OneToOneFeatureMixin, TransformerMixin, Ba
             Upper bound on all weights, known before the truth; certificates with weights need it.
         clusters : as in `fit`, optional
             Clusters count equally: the target is about a random sample of a new cluster.
+        min_chance : float, optional
+            Call no label with an LPR below this, nor labels below it. The target is then about the
+            other calls. Levels are block scores: labels may be called with others of their block.
         """
+        if min_chance is not None:
+            min_chance = check_level(min_chance, name="min_chance")
         goals = goals_of(precision=precision, fdr=fdr, maximize=maximize, confidence=confidence)
         table, truth = self._pair(X, y, clusters)
         given, is_certified = match_weights(sample_weight, table), confidence is not None
@@ -305,7 +312,9 @@ class HierLPR(Predictor, FittedModel, OneToOneFeatureMixin, TransformerMixin, Ba
         keys, caveats = inputs.check_leakage(table, truth, self.keys_.get("fit"))
         options: dict[str, Any] = {"groups": groups, "unreachable": unreachable}
         options |= {"weight": weight, "max_weight": max_weight}
-        score = self.block_scores(table)
+        lpr = self.lprs(table)
+        options |= {"lpr": lpr.values, "min_chance": min_chance}
+        score = self.block_scores(table, lpr)
         cutoff = cutoff_on(goals, score, truth, self.hierarchy_, self.profile_, **options)
         for part in cutoff.targets or (cutoff,):
             if not part.reachable:

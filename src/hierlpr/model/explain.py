@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hierlpr._utils.checks import quote_names
 from hierlpr._utils.display import escape_control, html_card
-from hierlpr.cutoff.decisions import decide, fill, label_levels, parts_of, reason_codes
+from hierlpr.cutoff.decisions import fill, label_levels, likely_labels, parts_of, reason_codes
 from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.data.frames import new_frame
 from hierlpr.data.tables import Table
@@ -118,10 +118,13 @@ def explain_sample(model: HierLPR, table: Table, sample: int | str) -> Explanati
     at, lpr, block_score = ranking.label.astype(np.intp), ranking.lpr, ranking.score
     block = np.cumsum(ranking.first) - 1
     own = own_lpr(model.lpr_, one.values, n_jobs=model.n_jobs)
-    decided = decide(model.block_scores(one), cutoff, h)
+    decided, _ = model.calls(one, cutoff)
     given, own, decided = (_dense_row(x, h.n_labels)[at] for x in (one.values, own, decided))
     called, level = decided == 1.0, label_levels(cutoff, h)[at]
-    codes = reason_codes(block_score, block, called, level)
+    is_likely = None
+    if cutoff.min_chance is not None:
+        is_likely = likely_labels(model.lprs(one).values, h, cutoff.min_chance).toarray()[0, at]
+    codes = reason_codes(block_score, block, called, level, is_likely)
     parts, group = parts_of(cutoff, h.n_labels)
     labels = [h.labels[k] for k in at]
     captioned = list(zip(map(h.caption, labels), lpr.tolist(), strict=True))

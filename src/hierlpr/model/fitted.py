@@ -97,10 +97,16 @@ class FittedModel:
             lpr.sort_indices()
         return Table(lpr, table.labels, table.samples, table.backend)
 
-    def block_scores(self, table: Table) -> Matrix:
-        """Return the block scores of an aligned table as a plain matrix."""
-        score = consistent_scores(self.lprs(table), self.hierarchy_, n_jobs=self.n_jobs)
-        return cast(Matrix, score)
+    def block_scores(self, table: Table, lpr: Table | None = None) -> Matrix:
+        """Return the block scores of an aligned table, or of its LPRs, as a plain matrix."""
+        lpr = self.lprs(table) if lpr is None else lpr
+        return cast(Matrix, consistent_scores(lpr, self.hierarchy_, n_jobs=self.n_jobs))
+
+    def calls(self, table: Table, cutoff: Cutoff) -> tuple[Any, Matrix]:
+        """Return the calls of an aligned table at a cutoff, and its block scores."""
+        lpr = self.lprs(table)
+        score = self.block_scores(table, lpr)
+        return decide(score, cutoff, self.hierarchy_, lpr.values), score
 
     def cutoff_in_use(self, target: float | None = None) -> Cutoff:
         """Return the cutoff in use; warn if it was not calibrated or does not reach its target."""
@@ -213,7 +219,7 @@ class FittedModel:
         if rule is not None:
             entry = sets.trusted_entries(paths, n, rule)
         else:
-            calls = decide(score, self.cutoff_, h)
+            calls, _ = self.calls(table, self.cutoff_)
             entry = paths.last(holds_at(calls, paths.sample, paths.label), n)
         label, chance = np.append(paths.label, -1), np.append(paths.chance, 0.0)
         return label[entry], chance[entry]

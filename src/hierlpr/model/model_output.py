@@ -134,7 +134,7 @@ def apply_model(
         own_lpr=own_lpr(model.lpr_, table.values, n_jobs=model.n_jobs),
         lpr=lpr.values,
         block_score=block_score,
-        called=decide(block_score, model.cutoff_, h),
+        called=decide(block_score, model.cutoff_, h, lpr.values),
         truth=positive,
         unknown=unknown,
         implied=implied,

@@ -10,7 +10,7 @@ import numpy as np
 from hierlpr._utils.checks import check_sample_weight
 from hierlpr._utils.display import html_card
 from hierlpr.audit import Audit, start_audit
-from hierlpr.cutoff.decisions import Groups, LabelCall, call_lists, decide
+from hierlpr.cutoff.decisions import Groups, LabelCall, call_lists
 from hierlpr.cutoff.sets import CallSets
 from hierlpr.data.clusters import cluster_ids, cluster_numbers
 from hierlpr.data.frames import like_given, new_frame
@@ -81,9 +81,9 @@ class Predictor:
         `target` selects one of several calibrated targets for this call.
         """
         model, table = self._compared(X)
-        h = model.hierarchy_
-        calls = decide(model.block_scores(table), model.cutoff_in_use(target), h)
-        return like_given(X, calls, h.labels, samples_column=self._returns_samples)
+        calls, _ = model.calls(table, model.cutoff_in_use(target))
+        labels = model.hierarchy_.labels
+        return like_given(X, calls, labels, samples_column=self._returns_samples)
 
     def call_lists(self, X: Any) -> list[tuple[LabelCall, ...]]:
         """Return the calls of each sample as a list, best first, with their block scores.
@@ -91,8 +91,8 @@ class Predictor:
         After `calibrate_sets`, each call also says whether it is sure, possible or neither ("no").
         """
         model, table = self._compared(X)
-        h, score, sets = model.hierarchy_, model.block_scores(table), None
-        calls = decide(score, model.cutoff_in_use(), h)
+        calls, score = model.calls(table, model.cutoff_in_use())
+        h, sets = model.hierarchy_, None
         if model.sets_ is not None:
             sets = model.sets_on(table, score).codes()
         return call_lists(calls, score, h, sets=sets)

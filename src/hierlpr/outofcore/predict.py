@@ -194,7 +194,7 @@ def rank_file(
         job.notes.extend(notes)
         fitted, drift = adapt_model(fitted, read.table)
     cutoff = fitted.cutoff_
-    only_calls = calls_only and cutoff.groups is None and cutoff.max_calls is None
+    only_calls = calls_only and cutoff.is_level_alone
     source = ScoreBatches(job.scores, job.options, keep_names=True)
     function = partial(ranked_rows, fitted, top=top, calls_only=only_calls)
     schema, n_ranked, n_calls = job.schema(RANKING_SCHEMA), 0, 0
@@ -282,14 +282,15 @@ def _named_rows(
 def called(order: Ranking, model: HierLPR, table: Table) -> NDArray[np.bool_]:
     """Return whether each instance of a ranking is called."""
     cutoff = model.cutoff_
-    if cutoff.groups is None and cutoff.max_calls is None:
+    if cutoff.is_level_alone:
         return np.asarray(order.score >= cutoff.level)
-    if len(order) == order.n_instances:
+    calls: Any
+    if len(order) == order.n_instances and cutoff.min_chance is None:
         score = np.empty((table.n_samples, model.hierarchy_.n_labels))
         score[order.sample, order.label] = order.score
+        calls = decide(score, cutoff, model.hierarchy_)
     else:  # instances that are not listed have a block score too
-        score = model.block_scores(table)
-    calls: Any = decide(score, cutoff, model.hierarchy_)
+        calls, _ = model.calls(table, cutoff)
     return np.asarray(calls[order.sample, order.label], dtype=bool).ravel()
 
 

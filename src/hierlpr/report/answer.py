@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 
-from hierlpr._utils.checks import effective_number
-from hierlpr.cutoff.decisions import decide
+from hierlpr._utils.checks import effective_number, is_sparse
+from hierlpr.cutoff.choose import LIKELY
+from hierlpr.cutoff.decisions import decide, likely_labels
 from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.data.tables import Table
 from hierlpr.model.summary import Counts, Summary, share_interval
@@ -150,7 +153,7 @@ def answer_of(
         target=target,
         verdict=verdict,
         promise=_promise(cutoff, names, difference),
-        cost=cost,
+        cost=cost + _unlikely_calls(c),
         difference=difference,
         unreachable=_unreachable(cutoff) if names is None else "",
         warnings=_warnings(c),
@@ -266,6 +269,22 @@ def _cost(n_true: int, n_positives: int, recall: float | None) -> str:
         return f"All {n_positives:,} true labels are found."
     missed = percent(None if recall is None else 1.0 - recall)
     return f"{n_positives - n_true:,} of the {n_positives:,} true labels ({missed}) are missed."
+
+
+def _unlikely_calls(c: Counts) -> str:
+    """Say how many calls are more likely wrong than right, and what leaving them out would do."""
+    output = c.output
+    likely: Any = likely_labels(output.lpr, output.hierarchy, LIKELY)
+    called = scipy.sparse.csr_array(output.called)
+    kept = called.multiply(likely).tocsr().astype(bool)
+    if not (n_unlikely := int(called.sum()) - int(kept.sum())):
+        return ""
+    text = f" {n_unlikely:,} calls have a chance below 50 %, or stand below one that has"
+    if not output.has_truth:
+        return f"{text}."
+    part = Counts(replace(output, called=kept if is_sparse(output.called) else kept.toarray()))
+    correct, found = (percent(part.share(part.hits, x)) for x in (part.judged, part.positives))
+    return f"{text}; without them {correct} would be correct and {found} of the true labels found."
 
 
 def _unreachable(cutoff: Cutoff) -> str:
@@ -388,7 +407,7 @@ def _groups(c: Counts) -> tuple[Part, ...]:
 def _targets(c: Counts) -> tuple[Part, ...]:
     found = []
     for part in c.output.model.cutoff_.targets or ():
-        called = decide(c.output.block_score, part, c.output.hierarchy)
+        called = decide(c.output.block_score, part, c.output.hierarchy, c.output.lpr)
         own = Counts(replace(c.output, called=called))
         shares = own.share(own.hits, own.judged), own.share(own.hits, own.positives)
         counts = int(own.judged.sum()), int(own.hits.sum())

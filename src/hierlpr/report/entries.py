@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from hierlpr.cutoff.decisions import reason_codes
+from hierlpr.cutoff.decisions import likely_labels, reason_codes
 from hierlpr.cutoff.set_values import likely_paths
 from hierlpr.data.tables import Table, dense
 from hierlpr.hierarchy import Hierarchy
@@ -167,7 +167,9 @@ def _entries(output: ModelOutput, rows: NDArray[np.intp], most: int) -> Iterator
     if output.sets is not None:
         for members in (output.sets.sure, output.sets.possible):
             flags += 16 * dense(members[rows])
-    h = output.hierarchy
+    h, least, is_likely = output.hierarchy, output.model.cutoff_.min_chance, None
+    if least is not None:
+        is_likely = likely_labels(lpr, h, least).toarray()
     ranking = rank(Table(output.lpr[rows], h.labels), h)
     by_sample = np.argsort(ranking.sample, kind="stable")
     bounds = np.searchsorted(ranking.sample[by_sample], np.arange(1, rows.size))
@@ -177,7 +179,8 @@ def _entries(output: ModelOutput, rows: NDArray[np.intp], most: int) -> Iterator
         wanted = called[i, label] | truth[i, label]
         at = np.sort(np.argsort(~wanted, kind="stable")[:most])
         shown, score, block = label[at], ranking.score[own[at]], block[at]
-        reason = reason_codes(score, block, called[i, shown], output.level[shown])
+        likely = None if is_likely is None else is_likely[i, shown]
+        reason = reason_codes(score, block, called[i, shown], output.level[shown], likely)
         chances = np.rint(1e4 * lpr[i, shown]), np.rint(1e4 * score)
         entries = np.stack([shown, *chances, block, flags[i, shown] + 64 * reason], axis=1)
         n_hidden = (int(x[i].sum() - x[i, shown].sum()) for x in (truth, called))
