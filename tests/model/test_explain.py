@@ -65,7 +65,7 @@ def test_random_cases_with_ties_limits_and_no_cutoff():
         for k, code in enumerate(reason_codes(score, block, called, level)):
             size = int((block == block[k]).sum())
             start = reference_reason(score[k], size, called[k], level[k], limited)
-            assert REASONS[code].replace("{own}", "0.2").startswith(start), (lpr, score, level)
+            assert REASONS[code].replace("{lpr}", "0.2").startswith(start), (lpr, score, level)
 
 
 def test_a_limit_of_calls_is_named(case):

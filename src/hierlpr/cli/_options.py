@@ -105,7 +105,7 @@ calibration_share = number(
     "--calibration-share",
     "S",
     "Share of the samples to keep for calibration; default: by their number and the promise, from "
-    "a third to two thirds.",
+    "a third to three quarters.",
 )
 quiet = click.option("-q", "--quiet", is_flag=True, help="Only print warnings and errors.")
 lenient = flag("--lenient", "Skip and count rows with problems and unknown labels.")

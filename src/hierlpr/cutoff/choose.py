@@ -25,7 +25,7 @@ from hierlpr.cutoff.decisions import (
     limit_thresholds,
     only_likely,
 )
-from hierlpr.cutoff.description import describe_goal, percent
+from hierlpr.cutoff.description import describe_goal, describe_units, percent
 from hierlpr.cutoff.estimate import LevelCurve, LevelProfile, precision_caveats, with_calls
 from hierlpr.cutoff.goal import Goal
 from hierlpr.cutoff.guarantee import (
@@ -51,6 +51,7 @@ Index = NDArray[np.intp]
 Unreachable: TypeAlias = Literal["best-precision", "nothing"]
 # With fewer, one random sample of each certifies more than the means of clusters.
 FEW_CLUSTERS = 45
+MORE_THAN_LEAST = 1.35  # samples needed, in multiples of those for correct calls alone
 LIKELY = 0.5  # calls with a lower chance are counted
 MOST_REASONS = 10  # unreachable groups whose reasons are given in full
 
@@ -105,13 +106,13 @@ def cutoff_for(
         instances = replace(instances, weight=share * scale, positives=positives)
         bound = 1.0 if max_weight is None else max_weight / largest * scale
         profile = None if profile is None else profile.scaled(n_effective / instances.n_units)
-    known = instances.only_known()
-    if known.score.size == 0:
+    evaluated = instances.only_known()
+    if evaluated.score.size == 0:
         raise DataError(
             "No instance to choose a cutoff from: the calibration samples have no scores, or no "
             "known truth.\nHint: give at least one sample with truth."
         )
-    curve = LevelCurve.of(known)
+    curve = LevelCurve.of(evaluated)
     surest = int(np.flatnonzero(curve.precision == curve.precision.max())[-1])
     result = Result(
         n_samples=instances.n_samples,
@@ -141,7 +142,7 @@ def cutoff_for(
     chosen = with_calls(chosen, instances)
     if goal.target is None or goal.confidence is not None:
         return chosen
-    caveats = precision_caveats(known, level=level, target=goal.precision, profile=profile)
+    caveats = precision_caveats(evaluated, level=level, target=goal.precision, profile=profile)
     return replace(chosen, caveats=caveats)
 
 
@@ -149,19 +150,21 @@ def _fall_back(best: Cutoff, instances: Instances, unreachable: Unreachable) -> 
     """Return the cutoff of the best precision, or one that calls nothing; both say why."""
     goal = best.goal
     what = "can be certified" if goal.confidence is not None else "meets it"
-    units = f"{instances.n_samples:,} samples"
-    if instances.cluster is not None:
-        units += f" in {instances.n_units:,} clusters"
+    units = describe_units(instances.n_samples, best.result.n_clusters)
     reason = (
         f"{describe_goal(goal)}: unreachable; no level {what} on these {units}. The best precision "
         f"is about {percent(best.result.best_precision)}, with "
         f"{best.n_calls:,} call{'' if best.n_calls == 1 else 's'}."
     )
     if goal.confidence is not None:
-        needed = fewest_units(goal.promise)
-        if instances.n_units < needed:
+        needed, n_units = fewest_units(goal.promise), instances.n_units
+        if n_units < needed:
             kind = "samples" if instances.cluster is None else "clusters"
-            reason += f" At least {needed:,} {kind} are needed, even if all calls are correct."
+            reason = (
+                f"{describe_goal(goal)}: {n_units:,} {kind} cannot certify this; about "
+                f"{math.ceil(MORE_THAN_LEAST * needed):,} are needed ({needed:,} if all calls are "
+                "correct)."
+            )
     if unreachable == "nothing":
         reason += " Nothing is called."
         best = with_calls(replace(best, level=math.inf), instances)
@@ -254,19 +257,23 @@ def _count_unlikely(
     likely: Any,
 ) -> Cutoff:
     """Count the calls that are more likely wrong than right, and measure the others."""
-    calls = scipy.sparse.csr_array(decide(score, cutoff, hierarchy)).astype(np.float64)
-    n_calls, result = cutoff.n_calls, cutoff.result
-    if cutoff.groups is not None:
-        n_calls = sum(part.n_calls for part in cutoff.groups.values())
-    likely_calls = list_instances(calls.multiply(likely).tocsr(), truth, weight)
-    of_likely = with_calls(Cutoff(1.0, cutoff.goal), likely_calls).result
+    calls = scipy.sparse.csr_array(decide(score, cutoff, hierarchy))
+    likely_calls = calls.multiply(likely).tocsr()
+    both, rest = (_result_of(x, cutoff, truth, weight) for x in (calls, likely_calls))
     result = replace(
-        result,
-        n_unlikely_calls=n_calls - of_likely.n_calls,
-        likely_precision=of_likely.precision,
-        likely_recall=of_likely.recall,
+        cutoff.result,
+        n_unlikely_calls=both.n_calls - rest.n_calls,
+        likely_precision=rest.precision,
+        likely_recall=rest.recall,
     )
     return replace(cutoff, result=result)
+
+
+def _result_of(calls: Any, cutoff: Cutoff, truth: Any, weight: Float | None = None) -> Result:
+    """Return the result of calls, a sparse bool matrix."""
+    score = calls.astype(np.float64)  # of calls 1
+    called = Cutoff(1.0, cutoff.goal, cutoff.result)
+    return with_calls(called, list_instances(score, truth, weight)).result
 
 
 def cutoff_by_group(
@@ -388,12 +395,11 @@ def _with_group_calls(cutoff: Cutoff, score: Any, truth: Truth, hierarchy: Hiera
     """Count the calls of each group, which may depend on the levels of other groups."""
     assert cutoff.groups is not None
     assert cutoff.label_groups is not None
-    called = scipy.sparse.csc_array(decide(score, cutoff, hierarchy)).astype(np.float64)
+    calls = scipy.sparse.csc_array(decide(score, cutoff, hierarchy))
     parts, columns = {}, group_columns(cutoff.label_groups)
     for name, part in cutoff.groups.items():
         where, goal = columns[name], part.goal
-        calls = Cutoff(1.0, goal, part.result)  # the scores of calls are 1 here
-        result = with_calls(calls, list_instances(called[:, where], truth[:, where])).result
+        result = _result_of(calls[:, where], part, truth[:, where])
         counts = (result.n_calls, result.n_unknown_calls)
         if counts != (part.n_calls, part.result.n_unknown_calls):
             part = replace(part, result=result)

@@ -175,9 +175,9 @@ def only_likely(score: Any, lpr: Any, hierarchy: Hierarchy, least: float) -> sci
 
     A sample's labels above `least` contain their parents, so scores still never rise along an edge.
     """
-    kept = scipy.sparse.csr_array(score).multiply(likely_labels(lpr, hierarchy, least)).tocsr()
-    kept.sort_indices()
-    return kept
+    listed = scipy.sparse.csr_array(score).multiply(likely_labels(lpr, hierarchy, least)).tocsr()
+    listed.sort_indices()
+    return listed
 
 
 def decide(score: Any, cutoff: Cutoff, hierarchy: Hierarchy, lpr: Any = None) -> Any:
@@ -263,16 +263,16 @@ def call_lists(
 # because these sentences are for users who make decisions.
 REASONS = (
     "Not called: nothing is called at this cutoff.",
-    "Called: the chance that it holds, {own}, reaches the cutoff of {level}.",
+    "Called: the chance that it holds, {lpr}, reaches the cutoff of {level}.",
     "Called together with {others}: their mean chance, {mean}, reaches the cutoff of {level}. The "
-    "chance that this one holds is {own}.",
+    "chance that this one holds is {lpr}.",
     "Not called although its mean chance of {mean} reaches the cutoff of {level}: a sample may "
     "have at most {most}.",
-    "Not called: the chance that it holds, {own}, is below the cutoff of {level}.",
+    "Not called: the chance that it holds, {lpr}, is below the cutoff of {level}.",
     "Not called: it can only be called together with {others}, and their mean chance, {mean}, is "
-    "below the cutoff of {level}. The chance that this one holds is {own}.",
+    "below the cutoff of {level}. The chance that this one holds is {lpr}.",
     "Not called although its mean chance of {mean} reaches the cutoff of {level}: its own chance, "
-    "{own}, or that of a label above it, is below the least chance for a call.",
+    "{lpr}, or that of a label above it, is below the least chance for a call.",
 )
 _NOTHING, _ALONE, _TOGETHER, _LIMIT, _LOW, _LOW_BLOCK, _UNLIKELY = range(len(REASONS))
 NAMED = 3  # number of other labels of a block that are named
@@ -314,13 +314,13 @@ def fill(
     >>> fill(4, lpr=0.8996, score=0.8996, level=0.9, others=[], most=None)
     'Not called: the chance that it holds, 0.8996, is below the cutoff of 0.9000.'
     """
-    own, mean, cut = _distinguished(lpr, score, level)
+    chance, mean, cut = _distinguished(lpr, score, level)
     named = [f"“{name}” ({value:.2f})" for name, value in others[:NAMED]]
     if len(others) > NAMED:
         named.append(f"{len(others) - NAMED:,} more")
     joined = " and ".join([", ".join(named[:-1]), named[-1]]) if len(named) > 1 else "".join(named)
     calls = "" if most is None else f"{most:,} call{'' if most == 1 else 's'}"
-    return REASONS[code].format(own=own, mean=mean, level=cut, others=joined, most=calls)
+    return REASONS[code].format(lpr=chance, mean=mean, level=cut, others=joined, most=calls)
 
 
 def _distinguished(lpr: float, score: float, level: float) -> tuple[str, str, str]:

@@ -62,16 +62,17 @@ def _achieved(cutoff: Cutoff) -> str:
     """Say what a cutoff achieved on the calibration samples."""
     result, weights = cutoff.result, ""
     if result.n_clusters is not None:
-        weights = f" in {result.n_clusters:,} clusters, each counted as one"
+        weights = ", each counted as one" * (result.n_clusters < result.n_samples)
     elif result.n_effective is not None:
         bound = cutoff.max_weight
         certified = "" if bound is None else f"; certified for weights up to {bound:g}"
         weights = f" (weighted, equivalent to {result.n_effective:,.4g} of equal weight{certified})"
+    units = describe_units(result.n_samples, result.n_clusters, "calibration ")
     everything = " (every instance)" if result.n_calls == result.n_instances else ""
     return (
-        f"On {result.n_samples:,} calibration samples{weights}: {result.n_calls:,} "
-        f"calls{everything}, {percent(result.precision)} correct, recall "
-        f"{percent(result.recall)}.{unlikely_calls(result)}{_not_judged(result, cutoff.goal)}"
+        f"On {units}{weights}: {result.n_calls:,} calls{everything}, "
+        f"{percent(result.precision)} correct, recall {percent(result.recall)}."
+        f"{unlikely_calls(result)}{_not_judged(result, cutoff.goal)}"
     )
 
 
@@ -102,6 +103,15 @@ def describe_goal(goal: Goal) -> str:
 def _target(goal: Goal) -> str:
     name = "precision" if goal.kind == "precision" else "FDR"
     return f"Target {name} {percent(goal.target)}"
+
+
+def describe_units(n_samples: int, n_clusters: int | None, kind: str = "") -> str:
+    """Return "600 samples in 120 clusters"; of few clusters, one sample of each is used."""
+    if n_clusters is None:
+        return f"{n_samples:,} {kind}samples"
+    if n_clusters == n_samples:
+        return f"{n_samples:,} {kind}samples, one of each cluster"
+    return f"{n_samples:,} {kind}samples in {n_clusters:,} clusters"
 
 
 def percent(share: float | None) -> str:

@@ -162,7 +162,7 @@ def _moments(
     rows, needed = sort_by_sample(part)
     first = np.searchsorted(rows.sample, rows.sample)  # of the same sample
     is_hit = rows.truth.astype(np.float64)
-    is_known = np.ones(is_hit.size) if rows.known is None else rows.known.astype(np.float64)
+    is_known = np.ones(is_hit.size) if rows.is_known is None else rows.is_known.astype(np.float64)
     place, hits = (  # only calls of known truth count
         np.cumsum(x) - (np.cumsum(x) - x)[first] for x in (is_known, is_hit)
     )
@@ -257,19 +257,19 @@ def with_calls(cutoff: Cutoff, instances: Instances) -> Cutoff:
     if cutoff.max_calls is not None:
         called, needed = sort_by_sample(called)
         called = called.take(needed <= cutoff.max_calls)
-    known, weight, b2 = called.only_known(), instances.weight, cutoff.goal.beta**2
-    by_call = np.ones(known.score.size) if weight is None else weight[known.sample]
-    calls, hits = float(by_call.sum()), float(by_call[known.truth].sum())
+    evaluated, weight, b2 = called.only_known(), instances.weight, cutoff.goal.beta**2
+    by_call = np.ones(evaluated.score.size) if weight is None else weight[evaluated.sample]
+    calls, hits = float(by_call.sum()), float(by_call[evaluated.truth].sum())
     positives = instances.positives
     whole = calls + b2 * positives
     result = replace(
         cutoff.result,
-        n_calls=known.score.size,
-        n_true_calls=int(np.count_nonzero(known.truth)),
+        n_calls=evaluated.score.size,
+        n_true_calls=int(np.count_nonzero(evaluated.truth)),
         precision=hits / calls if calls else None,
         recall=hits / positives if positives else None,
         f=(1.0 + b2) * hits / whole if whole else None,
-        n_unknown_calls=called.score.size - known.score.size,
+        n_unknown_calls=called.score.size - evaluated.score.size,
         n_implied_calls=0 if called.implied is None else int(np.count_nonzero(called.implied)),
         precision_if_random=None if weight is not None else _precision_if_random(called),
     )
@@ -281,13 +281,13 @@ def _precision_if_random(called: Instances) -> float | None:
 
     Labels without a known call get the pooled precision. None if nothing is unknown.
     """
-    if called.known is None or called.label is None or not called.known.any():
+    if called.is_known is None or called.label is None or not called.is_known.any():
         return None
     size = called.n_labels
     calls = np.bincount(called.label, minlength=size)
-    known = np.bincount(called.label[called.known], minlength=size)
+    n_known = np.bincount(called.label[called.is_known], minlength=size)
     hits = np.bincount(called.label[called.truth], minlength=size)
-    share = np.where(known > 0, hits / np.maximum(known, 1), hits.sum() / known.sum())
+    share = np.where(n_known > 0, hits / np.maximum(n_known, 1), hits.sum() / n_known.sum())
     return float((calls * share).sum() / calls.sum())
 
 

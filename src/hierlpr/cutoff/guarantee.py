@@ -143,8 +143,8 @@ def count_calls(
 ) -> tuple[Int, Int]:
     """Count the calls of known truth of every sample, and the correct ones."""
     is_call = (rows.score >= level) & (needed <= limit)
-    if rows.known is not None:
-        is_call &= rows.known
+    if rows.is_known is not None:
+        is_call &= rows.is_known
     calls, hits = (
         np.bincount(rows.sample[flags], minlength=rows.n_samples)
         for flags in (is_call, is_call & rows.truth)

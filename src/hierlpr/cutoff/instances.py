@@ -31,7 +31,7 @@ class Instances:
     """Scored instances with truth, sample by sample.
 
     Not every instance need be listed; `n_positives` counts all positives. If some of the truth is
-    unknown, `known` marks the known instances, `label` has their labels, `implied` marks unknown
+    unknown, `is_known` marks the known instances, `label` has their labels, `implied` marks unknown
     ones that hold because a descendant does, and `n_unknown` counts all unknown ones. `weight` is
     per sample (None: all equal), `positives` the weight of all positives. With `cluster`, the
     number of the cluster of each sample, clusters are the observations, not samples, and the
@@ -45,7 +45,7 @@ class Instances:
     n_positives: int
     n_labels: int
     positives: float
-    known: Bool | None = None
+    is_known: Bool | None = None
     label: Index | None = None
     implied: Bool | None = None
     n_unknown: int = 0
@@ -71,13 +71,13 @@ class Instances:
 
     def take(self, rows: Any) -> Instances:
         """Keep some of the listed instances; the positives are still all counted."""
-        names = ("score", "truth", "sample", "known", "label", "implied")
+        names = ("score", "truth", "sample", "is_known", "label", "implied")
         arrays = {name: getattr(self, name) for name in names}
         return replace(self, **{k: x[rows] for k, x in arrays.items() if x is not None})
 
     def only_known(self) -> Instances:
         """Keep the instances whose truth is known."""
-        return self if self.known is None else self.take(self.known)
+        return self if self.is_known is None else self.take(self.is_known)
 
 
 def list_instances(score: Any, truth: Any, weight: Float | None = None) -> Instances:
@@ -113,7 +113,7 @@ def list_instances(score: Any, truth: Any, weight: Float | None = None) -> Insta
         return instances
     return replace(
         instances,
-        known=~listed(truth.unknown),
+        is_known=~listed(truth.unknown),
         label=np.tile(np.arange(n_labels), n_samples) if label is None else label,
         implied=None if truth.implied is None else listed(truth.implied),
         n_unknown=int(truth.unknown.sum()),
@@ -167,8 +167,8 @@ def random_order(instances: Instances) -> Shuffle:
     """
     keys = np.zeros(instances.n_samples, dtype=np.uint64)
     mark = np.where(instances.truth, _TRUE, np.uint64(0))
-    if instances.known is not None:
-        mark[~instances.known] = _UNKNOWN
+    if instances.is_known is not None:
+        mark[~instances.is_known] = _UNKNOWN
     hashed = mix(mix(np.ascontiguousarray(instances.score).view(np.uint64)) ^ mark)
     hashed[instances.score <= 0.0] = 0  # as if not stored in a CSR matrix
     np.add.at(keys, instances.sample, hashed)

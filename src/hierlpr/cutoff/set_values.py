@@ -55,8 +55,8 @@ def all_true_values(score: Float, hierarchy: Hierarchy, order: Index) -> Float:
     above = np.ones_like(score)
     for parents, children in edge_columns(hierarchy):
         above[:, children] = np.minimum(above[:, children], score[:, parents])
-    given = np.divide(score, above, out=np.zeros_like(score), where=above > 0.0)
-    values = np.cumprod(np.take_along_axis(np.minimum(given, 1.0), order, axis=1), axis=1)
+    conditional = np.divide(score, above, out=np.zeros_like(score), where=above > 0.0)
+    values = np.cumprod(np.take_along_axis(np.minimum(conditional, 1.0), order, axis=1), axis=1)
     return _place(values, order)
 
 
@@ -195,12 +195,12 @@ class LikelyPaths(NamedTuple):
     label: Index
     chance: Float
 
-    def last(self, kept: Bool, n_samples: int) -> Index:
-        """Return the last kept entry of each sample, -1 for none."""
-        found = np.full(n_samples, -1, dtype=np.intp)
-        entries = np.flatnonzero(kept)
-        found[self.sample[entries]] = entries  # the last assignment stays
-        return found
+    def last(self, is_trusted: Bool, n_samples: int) -> Index:
+        """Return the last trusted entry of each sample, -1 for none."""
+        last = np.full(n_samples, -1, dtype=np.intp)
+        entries = np.flatnonzero(is_trusted)
+        last[self.sample[entries]] = entries  # the last assignment stays
+        return last
 
 
 def likely_paths(score: Any, hierarchy: Hierarchy) -> LikelyPaths:
@@ -236,9 +236,9 @@ def likely_paths(score: Any, hierarchy: Hierarchy) -> LikelyPaths:
         reached[sample[best]] = label[best]
         entries.append(best)
         rest = rest[~is_next]
-    found = np.concatenate(entries)
-    found = found[np.argsort(sample[found], kind="stable")]
-    return LikelyPaths(sample[found], label[found], chance[found])
+    entry = np.concatenate(entries)
+    entry = entry[np.argsort(sample[entry], kind="stable")]
+    return LikelyPaths(sample[entry], label[entry], chance[entry])
 
 
 def path_values(paths: LikelyPaths, n_samples: int, floor: float) -> Float:

@@ -21,6 +21,7 @@ from scipy.special import bdtr
 
 from hierlpr._utils.checks import check_level
 from hierlpr._utils.display import html_card, text_table
+from hierlpr.cutoff.description import describe_units
 from hierlpr.cutoff.instances import holds_at, one_per_cluster
 from hierlpr.cutoff.set_values import LikelyPaths, SetValues, path_values
 from hierlpr.data.duplicates import mix
@@ -70,20 +71,20 @@ class SetRule:
         """Describe the guarantee and the sizes of the sets on the calibration samples."""
         share = f"{1.0 - self.error:.4g}"
         sure = "" if self.confidence is None else f" (with confidence {self.confidence:g})"
-        new, samples = "a new sample", f"{self.n_samples:,} calibration samples"
-        if self.n_clusters is not None:
-            new, samples = "a sample of a new cluster", f"{samples} in {self.n_clusters:,} clusters"
+        new = "a new sample" if self.n_clusters is None else "a sample of a new cluster"
+        samples = describe_units(self.n_samples, self.n_clusters, "calibration ")
         text = (
             f"With probability at least {share}{sure} all sure labels of {new} are true, and with "
             f"the same probability all its true labels are possible. On {samples} "
             f"{self.sure_size:.3g} labels per sample are sure and {self.possible_size:.3g} "
             "possible."
         )
-        if self.sure_level is None:
-            text += (
-                f" No label can be called sure: {samples} are too few, or their best calls too "
-                "often incorrect."
-            )
+        least = least_samples(self.error, self.confidence)
+        if self.sure_level is None and (self.n_clusters or self.n_samples) < least:
+            what = "samples" if self.n_clusters is None else "clusters"
+            text += f" No label can be called sure: at least {least:,} {what} are needed."
+        elif self.sure_level is None:
+            text += " No label can be called sure: the best calls are too often incorrect."
         if self.possible_level is None:
             text += " Every label has to be called possible."
         return f"{text} Caveats: {self.caveats}" if self.caveats else text
@@ -214,8 +215,8 @@ def choose_path_rule(
 ) -> SetRule:
     """Choose how far to follow likely paths, so that few samples get a label that is not true.
 
-    See `choose_sets` for the guarantee. If all labels of the kept path are true, the true path ends
-    at or below its last label: no separate level for possible labels is needed.
+    See `choose_sets` for the guarantee. If all labels of the trusted path are true, the true
+    path ends at or below its last label: no separate level for possible labels is needed.
     """
     n_samples, n_labels = truth.shape
     value = path_values(paths, n_samples, floor)
@@ -311,14 +312,16 @@ def path_sets(
 ) -> CallSets:
     """Return sets of listed scores with one path per sample, as CSR.
 
-    The labels of the kept path are sure. Possible are these and everything below the last of them,
-    listed or not; all labels if no label is sure.
+    The labels of the trusted path are sure. Possible are these and everything below the last
+    of them, listed or not; all labels if no label is sure.
     """
     entry = trusted_entries(paths, n_samples, rule)
-    kept = np.flatnonzero(np.arange(paths.sample.size) <= entry[paths.sample])
+    on_path = np.flatnonzero(np.arange(paths.sample.size) <= entry[paths.sample])
     shape = (n_samples, hierarchy.n_labels)
-    ones = np.ones(kept.size, dtype=bool)
-    sure = scipy.sparse.csr_array((ones, (paths.sample[kept], paths.label[kept])), shape=shape)
+    ones = np.ones(on_path.size, dtype=bool)
+    sure = scipy.sparse.csr_array(
+        (ones, (paths.sample[on_path], paths.label[on_path])), shape=shape
+    )
     deepest = np.append(paths.label, -1)[entry]
     below = {-1: np.arange(hierarchy.n_labels)}
     for label in np.unique(deepest[deepest >= 0]).tolist():

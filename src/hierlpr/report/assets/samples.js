@@ -35,10 +35,10 @@
 
   /* The sentences are those of the model's explanations. */
   function why(view, entry) {
-    const [own, mean, level] = distinctDigits(entry.lpr, entry.score, hl.level(entry.label));
+    const [lpr, mean, level] = distinctDigits(entry.lpr, entry.score, hl.level(entry.label));
     const others = view.members.get(entry.block).filter((other) => other !== entry);
     const most = hl.limit(entry.label);
-    const words = { own, mean, level, others: others.length ? named(others) : "",
+    const words = { lpr, mean, level, others: others.length ? named(others) : "",
       most: most === null ? "" : hl.plural(most, "call") };
     return hl.data.reasons[entry.reason].replace(/\{(\w+)\}/g, (_, name) => words[name]);
   }
