@@ -71,7 +71,7 @@ def estimate(method: str, scores: np.ndarray, truth: np.ndarray) -> np.ndarray:
         how = Spline() if method == Spline.name else method
         fits = [fit_lpr(s, t, method=how).predict(s) for s, t in zip(scores.T, truth.T)]  # noqa: B905
         return np.stack(fits, axis=1)
-    data = read_training_data(scores, truth, None, None)
+    data = read_training_data(scores, truth)
     groups = data.groups(np.arange(data.n_labels))
     lpr = make_estimator("local-quadratic", corrected=False).fit_groups(groups).lpr
     out = np.empty_like(scores)

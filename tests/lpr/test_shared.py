@@ -34,7 +34,7 @@ def log_loss(p, chance):
 
 
 def binned(scores, truth, estimator=None):
-    data = read_training_data(scores, truth, None, None)
+    data = read_training_data(scores, truth)
     return _fit_own(data, estimator or Auto(), 1)[::2]
 
 
@@ -140,7 +140,7 @@ def test_depths_have_curves_of_their_own():
     depth = np.repeat([1, 4], 20)
     scores = rng.random((300, 40))
     truth = rng.random(scores.shape) < np.where(depth == 1, scores, 0.2 * scores)
-    data = read_training_data(scores, truth, None, None)
+    data = read_training_data(scores, truth)
     model = fit_data(data, method=Auto(kappa=np.inf, scale="score"), depth=depth)
     assert model.shared.depths.tolist() == [1, 4]
     assert model.shared.curve_of(np.array([0, 1, 2, 4, 9])).tolist() == [0, 0, 0, 1, 1]

@@ -232,17 +232,10 @@ class Isotonic:
         label = np.repeat(np.arange(groups.n_labels), groups.n_groups)
         lpr = groups.positive / groups.total
         make_monotone(groups.ptr, lpr, groups.total)
-        first = np.flatnonzero(
-            (np.diff(lpr, prepend=-1.0) != 0.0) | (np.diff(label, prepend=-1) > 0)
-        )
-        while True:
-            positive, total = (np.add.reduceat(x, first) for x in (groups.positive, groups.total))
-            # Pools of equal shares whose means differ by rounding are one pool.
-            is_same = positive[:-1] * total[1:] >= positive[1:] * total[:-1]
-            is_same &= np.diff(label[first]) == 0
-            if not is_same.any():
-                break
-            first = first[np.append(True, ~is_same)]
+        # Pools of equal shares whose means differ by rounding are one pool.
+        rises = np.diff(lpr, prepend=-1.0) > 1e-14
+        first = np.flatnonzero(rises | (np.diff(label, prepend=-1) > 0))
+        positive, total = (np.add.reduceat(x, first) for x in (groups.positive, groups.total))
         # Small pools shrink more than large ones, which may put neighbours out of order again.
         shrunk = positive + self.shrinkage * prevalence_of(groups)[label[first]]
         total += self.shrinkage

@@ -11,48 +11,26 @@ from numpy.typing import NDArray
 
 from hierlpr._kernels._jit import even_chunks, n_jobs_or_default, run_chunks
 from hierlpr._utils.checks import Matrix, check_real_array, check_sample_weight, quote_names
-from hierlpr.data.folds import assign_folds
 from hierlpr.data.frames import new_frame
 from hierlpr.data.tables import match_weights
 from hierlpr.data.truth import Truth, align_truth
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.lpr.bins import LabelBins, Scale
+from hierlpr.lpr.bins import LabelBins
+from hierlpr.lpr.choice import choose_sharing
 from hierlpr.lpr.curves import LPRCurves
 from hierlpr.lpr.diagnostics import LabelReport, ScoreBins
 from hierlpr.lpr.estimators import Auto, Estimator, make_estimator
-from hierlpr.lpr.shared import (
-    DEFAULT,
-    KAPPAS,
-    SCALES,
-    SharedCurves,
-    blend,
-    coordinate,
-    fit_lines,
-    fit_monotone,
-    fit_shared,
-    log_odds_of,
-    shared_weight,
-)
+from hierlpr.lpr.shared import SharedCurves, blend, fit_lines, fit_monotone, fit_shared
 from hierlpr.lpr.training import (
-    Float,
-    Ints,
-    PairWeights,
-    ScoreGroups,
     TrainingData,
     check_scores,
     read_training_data,
+    weigh_pairs,
 )
 
 _CHUNK_VALUES = 2**18  # scores sorted and fitted at a time: small enough for the cache
 _MAX_LABELS = 1024
-# Sharing is chosen by about this many scores, of a limited number of labels and samples.
-_CHOICE_VALUES = 2**18
-MIN_CHOICE_LABELS = 30
-MAX_CHOICE_LABELS = 2048
-MIN_CHOICE_SAMPLES = 20
-N_FOLDS = 4
-N_TEST_FOLDS = 2  # two of the four are enough to choose
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -209,16 +187,14 @@ def fit_lpr(
     hierarchy = Hierarchy(labels=table.labels)
     if len(table.labels) == 1 and np.ndim(truth) == 1:
         truth = check_real_array(truth, name="truth")[:, np.newaxis]
-    annotated = align_truth(truth, hierarchy, table)
-    pairs, weight = None, match_weights(sample_weight, table)
-    if not annotated.is_complete:
-        weight = check_sample_weight(weight, table.n_samples)
-        if not isinstance(table.values, np.ndarray):  # samples that list nothing are left out
-            is_listed = np.diff(table.values.indptr) > 0
-            weight = is_listed * (np.ones(table.n_samples) if weight is None else weight)
-        pairs, weight = PairWeights(annotated, hierarchy, sample_weight=weight), None
-    data = read_training_data(table.values, annotated.positive, weight, pairs)
-    return fit_data(data, method=make_estimator(method, **options), n_jobs=n_jobs)
+    return fit_known(
+        table.values,
+        align_truth(truth, hierarchy, table),
+        hierarchy,
+        method=make_estimator(method, **options),
+        n_jobs=n_jobs,
+        sample_weight=check_sample_weight(match_weights(sample_weight, table), table.n_samples),
+    )
 
 
 def fit_data(
@@ -241,7 +217,7 @@ def fit_data(
     curves, lpr, sharing = own, bins.lpr, None
     if isinstance(estimator, Auto):
         if shared is None:
-            scale, kappa = _choose(data, depths, estimator, bins)
+            scale, kappa = choose_sharing(data, depths, estimator, bins)
             sharing, line = fit_shared(bins, depths, estimator, scale)
             sharing = replace(sharing, kappa=kappa)
         else:
@@ -271,132 +247,6 @@ def _fit_own(
     return LPRCurves.join(curves), LabelReport.join(reports), LabelBins.join(list(bins))
 
 
-def fit_bins(
-    groups: ScoreGroups,
-    depth: NDArray[np.integer],
-    estimator: Estimator,
-    scales: Sequence[Scale],
-    *,
-    with_own: bool = True,
-) -> tuple[Float, list[Float], Float]:
-    """Fit curves to counts in bins, some of which may be empty, for many refits on parts of data.
-
-    Returns the log-odds of all bins, by own curves (0 if not requested) and by shared curves of the
-    given scales, and the support of each label.
-    """
-    total, first = groups.total.copy(), groups.ptr[:-1]
-    # A label that this part does not annotate counts as never positive.
-    total[first[groups.sum_by_label(total) == 0.0]] = groups.n_samples
-    label, used = np.repeat(np.arange(groups.n_labels), groups.n_groups), total > 0.0
-    ptr = np.append(0, np.cumsum(used))[groups.ptr]
-    n_samples, positive = groups.n_samples, groups.positive[used]
-    nonempty = ScoreGroups(ptr, groups.score[used], positive, total[used], n_samples)
-    own, pooled, lpr = np.zeros(label.size), list[Float](), np.zeros(ptr[-1])
-    if with_own:
-        lpr = fit_monotone(nonempty, estimator)[1]
-        curves = LPRCurves.from_groups(nonempty, lpr)
-        own = log_odds_of(curves.evaluate_each(label.astype(np.int32), groups.score, n_jobs=1))
-    bins = LabelBins.of(nonempty, lpr)
-    for scale in scales:
-        shared, line = fit_shared(bins, depth, estimator, scale)
-        x, curve = coordinate(bins, scale, label, groups.score), shared.curve_of(depth)[label]
-        pooled.append(shared.log_odds_of_labels(curve, x, line[:, label]))
-    return own, pooled, bins.support()
-
-
-def refit(groups: ScoreGroups, depth: NDArray[np.integer], method: str | Estimator) -> Float:
-    """Return log-odds of all bins from their counts, by nearly the curves of a fit of `method`."""
-    estimator = make_estimator(method)
-    if not isinstance(estimator, Auto):
-        return fit_bins(groups, depth, estimator, [])[0]
-    kappa = DEFAULT[1] if estimator.kappa is None else estimator.kappa
-    scale, with_own = estimator.scale or DEFAULT[0], kappa < np.inf
-    own, (pooled,), support = fit_bins(
-        groups, depth, estimator.coarser(), [scale], with_own=with_own
-    )
-    weight = np.repeat(shared_weight(support, kappa), groups.n_groups)
-    return np.asarray(own + weight * (pooled - own))
-
-
-def _choose(
-    data: TrainingData, depth: NDArray[np.int64], estimator: Auto, bins: LabelBins
-) -> tuple[Scale, float]:
-    """Choose what labels share, and how much, by cross-validated log-loss."""
-    scales = SCALES if estimator.scale is None else (estimator.scale,)
-    kappas = KAPPAS if estimator.kappa is None else (float(estimator.kappa),)
-    default = estimator.scale or DEFAULT[0], DEFAULT[1] if len(kappas) > 1 else kappas[0]
-    if data.n_labels == 1 and estimator.kappa is None:
-        return default[0], 0.0  # there is nobody to share with
-    n_used = np.count_nonzero(data.weight > 0.0)
-    if len(scales) * len(kappas) == 1 or n_used < MIN_CHOICE_SAMPLES:
-        return default
-    # Evenly spaced in the order of their support: labels of all kinds are evaluated.
-    most = max(MIN_CHOICE_LABELS, _CHOICE_VALUES // data.values_per_label)
-    spaced = np.linspace(0, data.n_labels - 1, min(data.n_labels, most, MAX_CHOICE_LABELS))
-    labels = np.sort(np.argsort(bins.support(), kind="stable")[spaced.astype(np.int64)])
-    bins = bins.select(labels)
-    folds = _count_folds(data, labels, bins)
-    loss = _held_out_loss(bins, folds, depth[labels], estimator, scales, kappas)
-    least, best = _least_sharing(loss)
-    return scales[best], kappas[least]
-
-
-def _count_folds(data: TrainingData, labels: Ints, bins: LabelBins) -> list[ScoreGroups]:
-    """Count the samples of each fold in the bins of the whole fit, so that none is sorted twice."""
-    rows = np.flatnonzero(data.weight > 0.0)
-    limit = None
-    if isinstance(data.scores, np.ndarray):
-        limit = max(MIN_CHOICE_SAMPLES, 8 * _CHOICE_VALUES // labels.size)
-    contents = data.scores[rows][:, labels], data.truth[rows][:, labels]
-    cluster = None if data.cluster is None else data.cluster[rows]
-    fold = assign_folds(N_FOLDS, *contents, cluster=cluster, limit=limit)
-    counts = list[ScoreGroups]()
-    for f in range(N_FOLDS):
-        positive, total = bins.count_weights(data.take(rows[fold == f]).groups(labels))
-        n_samples = float(np.count_nonzero(fold == f))
-        counts.append(ScoreGroups(bins.ptr, bins.score, positive, total, n_samples))
-    return counts
-
-
-def _held_out_loss(
-    bins: LabelBins,
-    folds: list[ScoreGroups],
-    depth: NDArray[np.int64],
-    estimator: Auto,
-    scales: Sequence[Scale],
-    kappas: Sequence[float],
-) -> Float:
-    """Return the log-loss (n_kappas, n_scales, n_labels) of folds that a fit does not use."""
-    loss, label = np.zeros((len(kappas), len(scales), bins.n_labels)), bins.label
-    is_listed = bins.score > -np.inf
-    for test in folds[:N_TEST_FOLDS]:
-        train = [fold for fold in folds if fold is not test]
-        positive = np.sum([fold.positive for fold in train], axis=0)
-        total = np.sum([fold.total for fold in train], axis=0)
-        n_samples = sum(fold.n_samples for fold in train)
-        groups = ScoreGroups(bins.ptr, bins.score, positive, total, n_samples)
-        own, pooled, support = fit_bins(groups, depth, estimator.coarser(), scales)
-        for i, shared in enumerate(pooled):
-            for j, kappa in enumerate(kappas):
-                log_odds = own + shared_weight(support, kappa)[label] * (shared - own)
-                each = test.total * np.logaddexp(0.0, log_odds) - test.positive * log_odds
-                loss[j, i] += np.bincount(label[is_listed], each[is_listed], bins.n_labels)
-    return loss
-
-
-def _least_sharing(loss: Float) -> tuple[int, int]:
-    """Return the numbers of the kappa and the scale to use.
-
-    Of choices that are worse than the best by no more than one standard error, over labels, the one
-    that shares least is taken: own curves rank a little better than the log-loss says.
-    """
-    total = loss.sum(axis=2)
-    excess = loss - loss[np.unravel_index(int(np.argmin(total)), total.shape)]
-    is_good = excess.sum(axis=2) <= np.sqrt((excess**2).sum(axis=2))
-    least = int(np.argmax(is_good.any(axis=1)))
-    return least, int(np.argmin(np.where(is_good, total, np.inf)[least]))
-
-
 def fit_known(
     scores: Matrix,
     truth: Truth,
@@ -412,7 +262,7 @@ def fit_known(
 
     For unknown truth see :mod:`hierlpr.data.truth`.
     """
-    labels, missing, pairs = hierarchy.labels, None, None
+    labels, missing = hierarchy.labels, None
     if isinstance(scores, np.ndarray) and np.isnan(scores).any():
         missing = np.isnan(scores)
         empty = [labels[k] for k in np.flatnonzero(missing.all(axis=0))]
@@ -422,10 +272,8 @@ def fit_known(
                 "Hint: give them a constant score; their LPR is then their prevalence."
             )
         scores = np.where(missing, 0.0, scores)
-    if missing is not None or sample_weight is not None or not truth.is_complete:
-        pairs = PairWeights(truth, hierarchy, missing, sample_weight)
-    data = read_training_data(scores, truth.positive, None, pairs)
-    data = replace(data, cluster=truth.cluster)
+    pairs = weigh_pairs(scores, truth, hierarchy, missing, sample_weight)
+    data = replace(read_training_data(scores, truth.positive, pairs), cluster=truth.cluster)
     depth = hierarchy.levels if depth is None else depth
     return fit_data(data, method=method, depth=depth, shared=shared, n_jobs=n_jobs)
 

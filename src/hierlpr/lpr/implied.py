@@ -24,7 +24,7 @@ from hierlpr.lpr.curves import LPRCurves
 from hierlpr.lpr.estimators import Auto
 from hierlpr.lpr.fitting import LPRModel, fit_data, with_sharing
 from hierlpr.lpr.shared import SharedCurves
-from hierlpr.lpr.training import Float, PairWeights, TrainingData, read_training_data
+from hierlpr.lpr.training import Float, PairWeights, TrainingData, read_training_data, weigh_pairs
 
 IMPLIED_KAPPA = 10.0  # LPRs are comparable across labels, so implied labels share curves
 
@@ -90,18 +90,14 @@ def fit_listed(
     of the training samples themselves would be far too optimistic for rare labels.
     """
     positive = scipy.sparse.csr_array(truth.positive)
-    levels, pairs = hierarchy.levels if depth is None else depth, None
+    levels = hierarchy.levels if depth is None else depth
     options: dict[str, Any] = {"depth": levels, "n_jobs": n_jobs}
-    if sample_weight is not None or not truth.is_complete:
-        # A sample that lists nothing was not scored, see `read_training_data`.
-        weight = np.ones(scores.shape[0]) if sample_weight is None else sample_weight
-        weight = np.where(np.diff(scores.indptr) > 0, weight, 0.0)
-        pairs = PairWeights(truth, hierarchy, sample_weight=weight)
+    pairs = weigh_pairs(scores, truth, hierarchy, None, sample_weight)
 
     def fit(rows: Any, method: Any, closed: Closed) -> LPRModel:
         weights = None if pairs is None else pairs.take(rows)
         implied, _, _ = _weigh_pairs(closed, positive[rows], weights)
-        data = read_training_data(scores[rows], positive[rows], None, weights, implied)
+        data = read_training_data(scores[rows], positive[rows], weights, implied)
         if truth.cluster is not None:
             data = replace(data, cluster=truth.cluster[rows])
         return fit_data(data, method=method, shared=shared, **options)

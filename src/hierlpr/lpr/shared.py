@@ -27,9 +27,6 @@ from hierlpr.lpr.curves import LPR_FLOOR, LPRCurves, compress_curves
 from hierlpr.lpr.estimators import Estimator, GroupFit
 from hierlpr.lpr.training import Float, Ints, ScoreGroups, order_by
 
-SCALES: tuple[Scale, ...] = ("score", "rank")
-KAPPAS = (0.0, 1.0, 3.0, 10.0, 30.0, 100.0, np.inf)
-DEFAULT: tuple[Scale, float] = ("rank", 10.0)  # where nothing can be held out
 MAX_LOG_ODDS = 14.0  # of one curve: beyond, a few samples cannot tell
 N_STEPS = 8
 MAX_OFFSET_SD = 3.0
@@ -70,7 +67,8 @@ class SharedCurves:
     def __post_init__(self) -> None:
         n_curves = self.curves.n_labels
         shapes = {self.depths.shape, self.centre.shape, self.label_sd.shape[1:], (n_curves,)}
-        if self.scale not in SCALES or len(shapes) != 1 or not n_curves or len(self.label_sd) != 2:
+        fits = len(shapes) == 1 and n_curves > 0 and len(self.label_sd) == 2
+        if not fits or self.scale not in ("score", "rank"):
             raise DataError("Shared curves: their parts do not fit together.")
         is_finite = np.isfinite(self.centre).all() and np.isfinite(self.label_sd).all()
         if not (is_finite and np.all(self.label_sd > 0.0) and self.kappa >= 0.0):

@@ -14,8 +14,6 @@ from hierlpr._utils.checks import (
     Matrix,
     check_finite,
     check_real_array,
-    check_sample_weight,
-    effective_number,
 )
 from hierlpr.data.pair_weights import base_rate, curve_weights
 from hierlpr.data.tables import Table, align, dense
@@ -177,9 +175,9 @@ class PairWeights:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingData:
-    """Checked scores and truth, both dense or both CSC, with one weight per sample.
+    """Checked scores and truth, both dense or both CSC; `weight` is 0 for samples left out, else 1.
 
-    `pairs` is set if weights differ between labels, and then replaces `weight`. `excluded` (2,
+    `pairs` is set if not all pairs weigh the same, and then replaces `weight`. `excluded` (2,
     n_labels), for CSC scores only, is the weight per label of samples that its curve leaves out,
     and of the positives among them. `cluster` identifies the clusters of samples, if there are any.
     """
@@ -235,7 +233,6 @@ class TrainingData:
         weight, n_samples = self.weight[None], float(self.weight.sum())
         if self.pairs is not None:
             weight = np.stack([self.pairs.weight(int(k)) for k in labels])
-            n_samples = float(self.weight.size)
         if isinstance(self.scores, np.ndarray):
             rows = np.ascontiguousarray(self.scores[:, labels].T)
             is_true = np.ascontiguousarray(self.truth[:, labels].T)
@@ -256,26 +253,38 @@ def check_scores(scores: Any, labels: Sequence[str] | None) -> Table:
     return table
 
 
-def read_training_data(
+def weigh_pairs(
     scores: Matrix,
-    truth: Any,
-    sample_weight: Any,
-    pairs: PairWeights | None = None,
-    excluded: Float | None = None,
+    truth: Truth,
+    hierarchy: Hierarchy,
+    missing: NDArray[np.bool_] | None,
+    sample_weight: Float | None,
+) -> PairWeights | None:
+    """Return the weights of pairs, if they are not all equal."""
+    if missing is None and sample_weight is None and truth.is_complete:
+        return None
+    if not isinstance(scores, np.ndarray):
+        weight = np.ones(scores.shape[0]) if sample_weight is None else sample_weight
+        sample_weight = np.where(np.diff(scores.indptr) > 0, weight, 0.0)
+    return PairWeights(truth, hierarchy, missing, sample_weight)
+
+
+def read_training_data(
+    scores: Matrix, truth: Any, pairs: PairWeights | None = None, excluded: Float | None = None
 ) -> TrainingData:
-    """Return training data from aligned scores and a matrix of bool, dense or CSR."""
+    """Return training data from aligned scores and a matrix of bool, dense or CSR.
+
+    A sample that lists nothing was not scored: in a long table it would not appear at all.
+    """
     n_samples, n_labels = scores.shape
     if n_samples == 0 or n_labels == 0:
         raise DataError(f"There is nothing to fit: scores have shape {scores.shape}.")
     weight = np.ones(n_samples)
-    relative = check_sample_weight(sample_weight, n_samples)
-    if relative is not None:
-        relative = relative / relative.max()
-        weight = relative * (effective_number(relative) / relative.sum())
+    if pairs is not None and pairs.sample_weight is not None:
+        weight = np.where(pairs.sample_weight > 0.0, 1.0, 0.0)
     if isinstance(scores, np.ndarray):
         return TrainingData(scores, np.ascontiguousarray(dense(truth)), weight, pairs)
-    # A sample that lists nothing was not scored: in a long table it would not appear at all.
-    weight = np.where(np.diff(scores.indptr) > 0, weight, 0.0)
+    weight *= np.diff(scores.indptr) > 0
     if not weight.any():
         raise DataError(
             "scores list nothing: no entry of the sparse matrix is stored.\n"
