@@ -264,7 +264,7 @@ def test_the_kernel_is_chosen_by_what_predicts_new_clusters():
     x = (rng.normal(size=(30, 3))[patient] + 0.1 * rng.normal(size=(120, 3))).astype(np.float32)
     y = (x[:, :1] + rng.normal(size=(30, 1))[patient] > 0).astype(float)
     target = y - y.mean(axis=0)
-    chosen = kernel_ridge._choose(x, target, kernel_ridge.rows_by_cluster(patient))
+    chosen = kernel_ridge._choose(x, target, patient)
     errors = {}
     median = np.median(kernel_ridge._squared(x, x)[~np.eye(120, dtype=bool)])
     for power, times in kernel_ridge.SHAPES:

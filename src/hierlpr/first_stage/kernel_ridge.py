@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh, lapack
+from threadpoolctl import threadpool_limits
 
 from hierlpr.exceptions import DataError
 from hierlpr.first_stage.multilabel import Encoded, LabelColumns, Progress, fit_pooled_map
@@ -16,7 +17,9 @@ Float = NDArray[np.float64]
 SHAPES = ((1, 0.5), (1, 2.0), (2, 0.5), (2, 1.5))
 PENALTIES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 MAX_SAMPLES = 12_000  # time grows with the cube of their number, memory with its square
-TUNING_SAMPLES = 1_200  # samples on which kernel and penalty are chosen
+TUNING_SAMPLES = 1_200  # samples on which the penalty is chosen
+SHAPE_SAMPLES = 600  # of these, on which the kernel is chosen
+ONE_THREAD = 4_000  # samples up to which threads of the linear algebra mostly wait for each other
 SOFT = 0.02  # scale of the smooth clipping of fitted values at 0 and 1
 
 
@@ -35,16 +38,21 @@ class KernelRidge:
 
     def learn(self, x: Encoded, labels: LabelColumns, on_progress: Progress | None = None) -> None:
         """Choose the kernel, and solve for all labels."""
+        with threadpool_limits(limits=1 if len(x) <= ONE_THREAD else None, user_api="blas"):
+            self._solve(x, labels)
+        if on_progress is not None:
+            on_progress(1, 1)
+
+    def _solve(self, x: Encoded, labels: LabelColumns) -> None:
         rng = np.random.default_rng(self.random_state)
         shuffled = rng.permutation(x.shape[0])
         kept, others = np.sort(shuffled[:MAX_SAMPLES]), np.sort(shuffled[MAX_SAMPLES:])
-        y = labels.values
+        y, cluster = labels.values, labels.cluster
         self.mean_ = y[kept].mean(axis=0, dtype=np.float64)
         self.x_ = x[kept]
-        few = kept[np.sort(rng.permutation(kept.size)[:TUNING_SAMPLES])]
-        cluster = labels.cluster
+        few = kept[rng.permutation(kept.size)[:TUNING_SAMPLES]]
         self.power_, self.width_, self.penalty_ = _choose(
-            x[few], y[few] - self.mean_, None if cluster is None else rows_by_cluster(cluster[few])
+            x[few], y[few] - self.mean_, None if cluster is None else cluster[few]
         )
         target = y[kept] - self.mean_
         inverse = _inverse(_kernel(self.x_, self.x_, self.power_, self.width_), self.penalty_)
@@ -66,8 +74,6 @@ class KernelRidge:
         self.prior_ = labels.prior
         self.map_ = fit_pooled_map(_log_odds(fitted), labels.judged, self.prior_, rng)
         self.outside_ = self._probabilities(fitted)
-        if on_progress is not None:
-            on_progress(1, 1)
 
     def proba(self, x: Encoded) -> NDArray[np.float32]:
         """Return the probabilities of encoded features, in blocks of samples."""
@@ -115,29 +121,48 @@ def rows_by_cluster(cluster: NDArray[np.intp], n_clusters: int = 0) -> list[NDAr
 
 
 def _choose(
-    x: Encoded, y: NDArray[Any], clusters: list[NDArray[np.intp]] | None
+    x: Encoded, y: NDArray[Any], cluster: NDArray[np.intp] | None
 ) -> tuple[int, float, float]:
     """Return power, width and penalty with the smallest leave-one-out squared error."""
     distance = _squared(x, x)
     away = distance[~np.eye(x.shape[0], dtype=bool)]
     median = float(np.median(away)) if away.size else 0.0
     median = median if median > 0.0 else 1.0
-    best = (np.inf, 1, median, PENALTIES[-1])
-    for power, times in SHAPES:
-        values, vectors = eigh(_kernel(x, x, power, times * median).astype(np.float64))
-        turned, squares = vectors.T @ y, np.square(vectors)
-        for penalty in PENALTIES:
-            inverse = 1.0 / (np.maximum(values, 0.0) + penalty)
-            dual = vectors @ (inverse[:, None] * turned)
-            if clusters is None:
-                error = dual / (squares @ inverse)[:, None]
-            else:
-                error = dual
-                for rows in clusters:
+    shapes = [(power, times * median) for power, times in SHAPES]
+
+    def tune(n: int, shapes: list[tuple[int, float]]) -> tuple[float, int, float, float]:
+        """Return the smallest error on the first `n` samples, and how it was reached."""
+        part = None if cluster is None else cluster[:n]
+        return min(
+            (error, *shape, penalty)
+            for shape in shapes
+            for penalty, error in _errors(_kernel(x[:n], x[:n], *shape), y[:n], part)
+        )
+
+    if len(x) > SHAPE_SAMPLES:
+        shapes = [tune(SHAPE_SAMPLES, shapes)[1:3]]
+    _, power, width, penalty = tune(len(x), shapes)
+    return power, width, penalty
+
+
+def _errors(
+    kernel: NDArray[Any], y: NDArray[Any], cluster: NDArray[np.intp] | None
+) -> list[tuple[float, float]]:
+    """Return every penalty with its leave-one-out squared error, from one decomposition."""
+    values, vectors = eigh(kernel.astype(np.float64))
+    turned, squares, out = vectors.T @ y, np.square(vectors), []
+    for penalty in PENALTIES:
+        inverse = 1.0 / (np.maximum(values, 0.0) + penalty)
+        error = vectors @ (inverse[:, None] * turned)
+        if cluster is None:
+            error /= (squares @ inverse)[:, None]
+        else:
+            for rows in rows_by_cluster(cluster):
+                if rows.size:
                     block = (vectors[rows] * inverse) @ vectors[rows].T
-                    error[rows] = np.linalg.solve(block, dual[rows])
-            best = min(best, (float(np.square(error).sum()), power, times * median, penalty))
-    return best[1], best[2], best[3]
+                    error[rows] = np.linalg.solve(block, error[rows])
+        out.append((penalty, float(np.square(error).sum())))
+    return out
 
 
 def _inverse(kernel: NDArray[Any], penalty: float) -> NDArray[Any]:

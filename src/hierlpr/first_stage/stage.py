@@ -35,6 +35,10 @@ from hierlpr.first_stage.projection_forest import ProjectionForest
 
 MEMBERS = ("forest", "kernel", "networks")
 LEAST_WEIGHT = 0.05  # a member that gets less does not help
+# A forest of a few trees gets a smaller weight than one of many (.05 against .2 on 150 flowers); one
+# whose first trees get less than this is not grown further.
+TRIAL_TREES = 25
+LEAST_TRIAL_WEIGHT = 0.02
 
 
 class FirstStage(BaseEstimator):  # type: ignore[misc]
@@ -189,21 +193,28 @@ class FirstStage(BaseEstimator):  # type: ignore[misc]
 
     def _learn(self, x: Encoded, labels: LabelColumns, on_progress: Progress | None) -> None:
         """Fit all members, and blend them."""
-        names = [name for name in MEMBERS if name in self.members]
+        names = [name for name in reversed(MEMBERS) if name in self.members]  # the forest last
         self.notes_: list[str] = list(self.encoder_.notes)
         if labels.values.shape[1] == 0:
             names = names[:1]
             self.notes_.append("no label varies: the probability of each is its prevalence")
         fitted: dict[str, Member] = {}
         for place, name in enumerate(names):
-            fitted[name] = self._member(name)
-            fitted[name].learn(x, labels, _share(on_progress, place, len(names)))
-        self._blend(fitted, labels)
+            report = _share(on_progress, place, len(names))
+            if name == "forest" and fitted and self.n_trees > TRIAL_TREES:
+                fitted[name] = self._member(name, TRIAL_TREES)
+                fitted[name].learn(x, labels, None)
+                outside = [member.outside_ for member in fitted.values()]
+                if blend_weights(outside, labels.judged)[-1] < LEAST_TRIAL_WEIGHT:
+                    continue
+            fitted[name] = self._member(name, self.n_trees)
+            fitted[name].learn(x, labels, report)
+        self._blend({name: fitted[name] for name in MEMBERS if name in fitted}, labels)
 
-    def _member(self, name: str) -> Member:
+    def _member(self, name: str, n_trees: int) -> Member:
         common: dict[str, Any] = {"n_jobs": self.n_jobs, "random_state": self.random_state}
         if name == "forest":
-            return ProjectionForest(self.n_trees, **common)
+            return ProjectionForest(n_trees, **common)
         if name == "kernel":
             return KernelRidge(random_state=self.random_state)
         return NetworkEnsemble(self.n_networks, **common)
