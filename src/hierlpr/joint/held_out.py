@@ -13,7 +13,7 @@ from hierlpr._kernels.joint import HeldOutEvidence
 from hierlpr.data.pair_weights import curve_weights
 from hierlpr.data.truth import Truth
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.joint.posterior import posteriors
+from hierlpr.joint.posterior import evidence_of_others
 from hierlpr.joint.prior import LabelPrior, fit_prior
 from hierlpr.lpr import LPRCurves, ScoreGroups, refit
 from hierlpr.lpr.bins import LabelBins
@@ -22,7 +22,7 @@ from hierlpr.lpr.training import group_sorted
 Float = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-CACHED_VALUES = 2**13  # larger temporary arrays are new memory each time, which costs more
+_CACHED_VALUES = 2**13  # larger temporary arrays are new memory each time, which costs more
 
 
 class CrossFitting:
@@ -45,11 +45,9 @@ class CrossFitting:
         n_jobs: int | None = None,
         sample_weight: Float | None = None,
     ) -> None:
-        self.hierarchy = hierarchy
-        self.method = method
-        self.n_jobs = n_jobs_or_default(n_jobs)
+        self.hierarchy, self.method, self.part = hierarchy, method, part
         self.truth, self.sample_weight = truth, sample_weight
-        self.part = part
+        self.n_jobs = n_jobs_or_default(n_jobs)
         self.bins, self.place = bin_scores(scores, self.n_jobs)
         numbers = range(int(part.max()) + 1)
         self._counts = None if self.is_weighted else [self._count(part == p) for p in numbers]
@@ -89,9 +87,8 @@ class CrossFitting:
     ) -> None:
         """Write the evidence of the samples at some places between the bins."""
         table, prior = fit
-        rise, n_labels = np.diff(table, append=0.0), self.hierarchy.n_labels
+        rise = np.diff(table, append=0.0)
         prior_log_odds, first = prior.log_odds[:, None], self.bins.ptr[:-1, None]
-        options: Any = {"with_posterior": False, "with_others": True, "n_jobs": 1}
 
         def write(start: int, stop: int) -> None:
             bin_place = place[:, start:stop]
@@ -103,16 +100,18 @@ class CrossFitting:
             log_odds = table.take(at) + part * rise.take(at)
             own[:, start:stop] = np.where(missing, 0.0, log_odds - prior_log_odds)
             lpr = np.where(missing, np.nan, 1.0 / (1.0 + np.exp(-log_odds)))
-            others[:, start:stop] = posteriors(lpr.T, prior, self.hierarchy, **options)[1].T
+            others[:, start:stop] = evidence_of_others(lpr.T, prior, self.hierarchy).T
 
-        n_chunks = -(-place.shape[1] // max(8, CACHED_VALUES // n_labels))
-        run_chunks(write, even_chunks(place.shape[1], n_chunks), self.n_jobs)
+        run_chunks(write, cached_chunks(place.shape[1], len(place)), self.n_jobs)
 
     def fit(self, without: frozenset[int]) -> tuple[Float, LabelPrior]:
         """Fit log-odds of all bins and the prior on all parts except some; results are cached."""
         if without not in self._fits:
             used = ~np.isin(self.part, list(without))
-            positive, total = self._counts_without(without, used)
+            if self._counts is None:  # the weight of a pair depends on which samples there are
+                positive, total = self._count(used, self._pair_weights(used))
+            else:
+                positive, total = sum(self._counts[p] for p in np.unique(self.part[used]))
             n_samples = float(np.count_nonzero(used))
             groups = ScoreGroups(self.bins.ptr, self.bins.score, positive, total, n_samples)
             log_odds = refit(groups, self.hierarchy.levels, self.method)
@@ -120,14 +119,6 @@ class CrossFitting:
             prior = fit_prior(self.truth[used], self.hierarchy, weight)
             self._fits[without] = log_odds, prior
         return self._fits[without]
-
-    def _counts_without(self, without: frozenset[int], used: NDArray[np.bool_]) -> Float:
-        """Positives and samples per bin of all parts except some."""
-        if self._counts is None:
-            # The weight of a pair depends on which samples there are.
-            return self._count(used, self._pair_weights(used))
-        used_counts = [count for number, count in enumerate(self._counts) if number not in without]
-        return np.asarray(np.sum(used_counts, axis=0))
 
     def _count(self, rows: NDArray[np.bool_], weight: Float | None = None) -> Float:
         """Positives and samples per bin, each counted in the nearest one, of some samples."""
@@ -147,6 +138,12 @@ class CrossFitting:
         return np.stack(
             [curve_weights(truth, h, k, sample_weight) for k in range(h.n_labels)], axis=1
         )
+
+
+def cached_chunks(n_samples: int, n_labels: int) -> list[int]:
+    """Bounds of runs of samples whose temporary arrays stay in the cache."""
+    step = max(8, _CACHED_VALUES // n_labels)
+    return even_chunks(n_samples, max(1, -(-n_samples // step)))
 
 
 def bin_scores(scores: Float, n_jobs: int = 1) -> tuple[LabelBins, Float]:

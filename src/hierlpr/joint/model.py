@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from hierlpr._kernels._jit import even_chunks, n_jobs_or_default, run_chunks
-from hierlpr._kernels.joint import HeldOutEvidence
+from hierlpr._kernels._jit import n_jobs_or_default, run_chunks
 from hierlpr._utils.checks import Matrix, check_unit_interval
 from hierlpr.data.folds import assign_folds
 from hierlpr.data.tables import align, sample_limit
@@ -18,18 +17,20 @@ from hierlpr.data.truth import Truth
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.matrices import close_rows
-from hierlpr.joint.held_out import CACHED_VALUES, CrossFitting
-from hierlpr.joint.posterior import LPR_EDGE, is_exact, posteriors
+from hierlpr.joint.held_out import CrossFitting, cached_chunks
+from hierlpr.joint.posterior import LPR_EDGE, evidence_of_others, is_exact, posteriors
 from hierlpr.joint.prior import LabelPrior, fit_prior
 from hierlpr.joint.tempering import (
+    CANDIDATES,
+    EXACT,
+    LOSS_MARGINS,
     PLAIN,
-    RANKING_MARGIN,
+    RANKING_MARGINS,
     Tempering,
-    best_candidate,
-    fit_candidates,
+    learn_weights,
     losses_of,
-    part_of_the_way,
     ranking_gain,
+    trusted_share,
 )
 
 Float = NDArray[np.float64]
@@ -48,13 +49,8 @@ _CHUNK_VALUES = 2**22  # sparse rows are made dense in chunks of this many value
 class JointModel:
     """Posterior of every label given all scores of its sample, with weights learned from data.
 
-    Attributes
-    ----------
-    hierarchy : Hierarchy
-    prior : LabelPrior
-        Prevalences of the labels, overall and given their parents.
-    tempering : Tempering
-        Weights of a label's own evidence and of the other labels' evidence.
+    `prior` has the prevalences of the labels, overall and given their parents, and `tempering` the
+    weights of a label's own evidence and of the other labels' evidence.
     """
 
     hierarchy: Hierarchy
@@ -96,33 +92,21 @@ class JointModel:
         the joint posterior if that is used unchanged. Of `prevalence`, in the order of the new
         labels, only the values of labels that are new are used.
         """
-        former = self.hierarchy
-        last = former.n_labels
+        former, last = self.hierarchy, self.hierarchy.n_labels
         place = np.array([former.index(x) if x in former else last for x in hierarchy.labels])
-        tempering = self.tempering.select(np.arange(last), n_new=1)
-        share = np.append(self.prior.conditional, 0.5)[place]
-        prevalence_before = np.append(self.prior.prevalence, 0.5)[place]
-        merged = np.where(place < last, prevalence_before, prevalence)
-        prior = LabelPrior(merged, share).on(hierarchy, former)
-        return JointModel(hierarchy, prior, tempering.select(place))
+        before, share = (
+            np.append(x, 0.5)[place] for x in (self.prior.prevalence, self.prior.conditional)
+        )
+        merged = LabelPrior(np.where(place < last, before, prevalence), share)
+        tempering = self.tempering.select(np.arange(last), n_new=1).select(place)
+        return JointModel(hierarchy, merged.on(hierarchy, former), tempering)
 
     def transform(self, lpr: Any, *, absent: Float | None = None, n_jobs: int | None = None) -> Any:
         """Return P(label | all scores of the sample) for LPRs P(label | its own score).
 
-        Parameters
-        ----------
-        lpr : array-like, sparse matrix or data frame of shape (n_samples, n_labels)
-            In [0, 1]; NaN where the score is missing.
-        absent : ndarray of shape (n_labels,), optional
-            LPRs of the entries that a sparse matrix does not store; by default they are treated
-            as missing.
-        n_jobs : int, optional
-            The result does not depend on it.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_labels), or csr_array for sparse input
-            For a sparse matrix, the stored entries and their ancestors.
+        `lpr` (samples x labels: array-like, sparse matrix or data frame) is in [0, 1], and NaN
+        where the score is missing. Of a sparse matrix, the stored entries and their ancestors are
+        returned; `absent` has the LPRs of the others, which are treated as missing by default.
 
         Examples
         --------
@@ -152,41 +136,37 @@ class JointModel:
             return np.where(missing, self.prior.prevalence, lpr) if missing.any() else lpr
         if use == "exact":
             return posteriors(lpr, self.prior, self.hierarchy, n_jobs=n_jobs)[0]
-        prior, chosen, out = self.prior, self.tempering, np.empty_like(lpr)
-        options: Any = {"with_posterior": False, "with_others": True, "n_jobs": 1}
+        prior, weights, out = self.prior, self.tempering, np.empty_like(lpr)
 
         def temper(start: int, stop: int) -> None:
             part = lpr[start:stop]
             inside = np.clip(part, LPR_EDGE, 1.0 - LPR_EDGE)
             own = np.log(inside / (1.0 - inside)) - prior.log_odds
-            log_odds = chosen.own * np.where(np.isnan(own), 0.0, own)
-            log_odds += chosen.others * posteriors(part, prior, self.hierarchy, **options)[1]
-            log_odds += prior.log_odds + chosen.shift
+            log_odds = weights.own * np.where(np.isnan(own), 0.0, own)
+            log_odds += weights.others * evidence_of_others(part, prior, self.hierarchy)
+            log_odds += prior.log_odds + weights.shift
             np.divide(1.0, 1.0 + np.exp(-log_odds), out=out[start:stop])
 
-        n_chunks = max(1, -(-len(lpr) // max(8, CACHED_VALUES // lpr.shape[1])))
-        run_chunks(temper, even_chunks(len(lpr), n_chunks), n_jobs)
+        run_chunks(temper, cached_chunks(*lpr.shape), n_jobs)
         return out
 
     def _sparse(self, lpr: scipy.sparse.csr_array, absent: Float | None, n_jobs: int) -> Matrix:
         """Process rows in dense chunks; keep the stored entries and their ancestors."""
         h = self.hierarchy
-        fill = np.full(h.n_labels, np.nan) if absent is None else np.asarray(absent, np.float64)
-        if fill.shape != (h.n_labels,):
-            raise DataError(f"absent must hold one LPR per label, got shape {fill.shape}.")
+        default = np.full(h.n_labels, np.nan) if absent is None else np.asarray(absent, np.float64)
+        if default.shape != (h.n_labels,):
+            raise DataError(f"absent must hold one LPR per label, got shape {default.shape}.")
         row_ptr, node_of = close_rows(h, lpr.indptr, h.position[lpr.indices])
         column = h.order[node_of]
         data = np.empty(column.size)
-        row_of = np.repeat(np.arange(lpr.shape[0]), np.diff(row_ptr))
         step = max(1, _CHUNK_VALUES // h.n_labels)
         for start in range(0, lpr.shape[0], step):
             part = lpr[start : start + step]
-            dense = np.tile(fill, (part.shape[0], 1))
-            dense[np.repeat(np.arange(part.shape[0]), np.diff(part.indptr)), part.indices] = (
-                part.data
-            )
-            at = slice(row_ptr[start], row_ptr[start + part.shape[0]])
-            data[at] = self._dense(dense, n_jobs)[row_of[at] - start, column[at]]
+            dense, rows = np.tile(default, (part.shape[0], 1)), np.arange(part.shape[0])
+            dense[np.repeat(rows, np.diff(part.indptr)), part.indices] = part.data
+            ptr = row_ptr[start : start + step + 1]
+            at = slice(ptr[0], ptr[-1])
+            data[at] = self._dense(dense, n_jobs)[np.repeat(rows, np.diff(ptr)), column[at]]
         out = scipy.sparse.csr_array((data, column, row_ptr), shape=lpr.shape)
         out.sort_indices()
         return out
@@ -218,12 +198,6 @@ def fit_joint(
         LPRs, because posteriors are dense.
     method : str or estimator
         How LPRs are estimated; ``use="auto"`` refits them without one and two parts of the samples.
-    n_jobs : int, optional
-    sample_weight : ndarray of shape (n_samples,), optional
-
-    Returns
-    -------
-    JointModel
     """
     truth = Truth.of(truth)
     prior = fit_prior(truth, hierarchy, sample_weight)
@@ -246,53 +220,44 @@ def fit_joint(
         n_jobs=n_jobs,
         sample_weight=None if sample_weight is None else sample_weight[used],
     )
+    return JointModel(hierarchy, prior, _learn(parts))
+
+
+def _learn(parts: CrossFitting) -> Tempering:
+    """Choose among LPRs, the unchanged posterior and learned weights, by held-out samples."""
+    h, n_jobs = parts.hierarchy, parts.n_jobs
     evidence = parts.evidence({part: frozenset((part,)) for part in range(N_PARTS)})
-    threads = n_jobs_or_default(n_jobs)
-    losses, fitted_without = _judge(parts, evidence, threads)
-    mean = {name: float(loss.mean()) for name, loss in losses.items()}
-    chosen, share, gain, error = best_candidate(losses)
+    # Each part judges weights that were learned from the other parts. The evidence about those must
+    # come from curves fitted without them and without the judges: curves fitted with the judges
+    # would bias the weights of rare labels, because a positive among the judges is one that the
+    # others lack. With many samples the first few parts suffice.
+    n_judging = min(int(np.searchsorted(evidence.fold_ptr[1:], ENOUGH_JUDGES)) + 1, N_PARTS)
+    plain, exact = (np.tile(weights, (h.n_labels, 1)) for weights in (PLAIN, EXACT))
+    candidates, losses = [], []
+    for judges in range(n_judging):
+        others = {part: frozenset((part, judges)) for part in range(N_PARTS) if part != judges}
+        learned = learn_weights(parts.evidence(others), h, n_jobs)
+        candidates.append(dict(zip(CANDIDATES, (plain, exact, learned), strict=True)))
+        losses.append([losses_of(evidence, x, judges, n_jobs) for x in candidates[-1].values()])
+    loss = dict(zip(CANDIDATES, np.concatenate(losses, axis=1), strict=True))
+    use = min(loss, key=lambda name: float(loss[name].mean()))
+    gains = loss["none"] - loss[use]
+    gain, error = float(gains.mean()), float(gains.std(ddof=1) / np.sqrt(gains.size))
     rise = rise_error = 0.0
-    if chosen != "none":
-        weights = [PLAIN + share * (fitted[chosen] - PLAIN) for fitted in fitted_without]
-        rise, rise_error = ranking_gain(evidence, weights, hierarchy, threads)
-        if rise < -RANKING_MARGIN * rise_error:  # a better log-loss, but a worse ranking
-            chosen, share, gain = "none", 1.0, 0.0
-    if chosen in ("none", "exact"):
-        tempering = Tempering.fixed(chosen, hierarchy.n_labels)
-    else:
-        weights_of = fit_candidates(evidence, hierarchy, threads, fitted_without[-1])
-        tempering = Tempering.of(weights_of[chosen], chosen)
-    tempering = replace(
-        part_of_the_way(tempering, share),
-        loss=mean,
-        gain=gain,
-        gain_error=error,
-        ranking_gain=rise,
-        ranking_error=rise_error,
-    )
-    return JointModel(hierarchy, prior, tempering)
-
-
-def _judge(
-    parts: CrossFitting, evidence: HeldOutEvidence, n_jobs: int
-) -> tuple[dict[str, Float], list[dict[str, Float]]]:
-    """Return the log-loss of every candidate on samples that no part of its fit contains.
-
-    Each part judges weights that were learned from the other parts. The evidence about those other
-    parts must come from curves fitted without them and without the judges, so every pair of parts
-    has a fit without both: curves fitted with the judges would bias the weights of rare labels,
-    because a positive among the judges is one that the others lack. With many samples the first few
-    parts suffice. `evidence` is that of all samples from fits without their own part, with which
-    they judge. The weights that each part judged are returned too.
-    """
-    losses: dict[str, list[Float]] = {}
-    fitted_without: list[dict[str, Float]] = []
-    enough = np.searchsorted(evidence.fold_ptr[1:], ENOUGH_JUDGES) + 1
-    for judges in range(min(int(enough), N_PARTS)):
-        learning = {part: frozenset((part, judges)) for part in range(N_PARTS) if part != judges}
-        learned_from = parts.evidence(learning)
-        start = fitted_without[-1] if fitted_without else None
-        fitted_without.append(fit_candidates(learned_from, parts.hierarchy, n_jobs, start))
-        for use, weights in fitted_without[-1].items():
-            losses.setdefault(use, []).append(losses_of(evidence, weights, n_jobs, fold=judges))
-    return {use: np.concatenate(loss) for use, loss in losses.items()}, fitted_without
+    share = trusted_share(gain, error, LOSS_MARGINS, gains.size)
+    if share > 0.0:
+        towards = [plain + share * (each[use] - plain) for each in candidates]
+        rise, rise_error = ranking_gain(evidence, towards, h, n_jobs)
+        share *= trusted_share(rise, rise_error, RANKING_MARGINS, gains.size)
+    choice: dict[str, Any] = {
+        "loss": {name: float(each.mean()) for name, each in loss.items()},
+        "gain": gain if share > 0.0 else 0.0,
+        "gain_error": error,
+        "ranking_gain": rise,
+        "ranking_error": rise_error,
+    }
+    if share == 0.0:
+        return Tempering.of(plain, "none", **choice)
+    full = exact if use == "exact" else learn_weights(evidence, h, n_jobs)
+    use = use if share == 1.0 else "label"  # no longer unchanged
+    return Tempering.of(plain + share * (full - plain), use, share=share, **choice)

@@ -6,8 +6,6 @@ A sample may have any number of labels; for taxonomies in which siblings exclude
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from heapq import heapify, heappop, heappush
 from typing import Any
@@ -17,14 +15,7 @@ import scipy
 from numpy.typing import NDArray
 
 from hierlpr._kernels._jit import row_chunks, run_chunks, threads_for
-from hierlpr._kernels.joint import (
-    Bounds,
-    Cliques,
-    Tree,
-    fill_tables,
-    joint_dag,
-    joint_forest,
-)
+from hierlpr._kernels.joint import Bounds, Cliques, Tree, fill_tables, joint_dag, joint_forest
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.graph import rarest_parents
@@ -52,20 +43,8 @@ def posteriors(
 ) -> tuple[Float, Float]:
     r"""Return P(label | all scores of its sample), and the evidence of the other labels.
 
-    Parameters
-    ----------
-    lpr : ndarray of shape (n_samples, n_labels)
-        In [0, 1]; NaN where the score is missing.
-    prior : LabelPrior
-    hierarchy : Hierarchy
-    with_posterior, with_others : bool
-        Whether to return the posterior, and the log-odds that the other labels add to the LPR.
-    n_jobs : int, optional
-
-    Returns
-    -------
-    posterior, others : ndarray of shape (n_samples, n_labels)
-        Empty unless requested.
+    `lpr` (samples x labels) is in [0, 1], and NaN where the score is missing. The evidence is the
+    log-odds that the other labels add to the LPR. An array that is not wanted is empty.
 
     Notes
     -----
@@ -85,33 +64,44 @@ def posteriors(
     ----------
     Keys ``pearl1988``, ``lauritzen1988``, ``chow1968`` in ``docs/references.bib``.
     """
-    options: Any = {"with_posterior": with_posterior, "with_others": with_others}
-    options["n_jobs"] = n_jobs
+    wanted = with_posterior, with_others
     tree = None if hierarchy.is_forest else junction_tree(hierarchy)
     if tree is None:
-        return forest_posteriors(lpr, prior, hierarchy, **options)
+        return forest_posteriors(lpr, prior, hierarchy, wanted, n_jobs)
     # One parent per label instead of the tree loses up to .004 in AU(PRC) and 5 % in log-loss where
     # labels have several parents and are likely given them, so the exact pass is worth its code.
-    cliques = tree.cliques(prior.conditional[hierarchy.order])
-    prevalence = prior.prevalence[hierarchy.order]
+    cliques, families = tree
+    order, table = hierarchy.order, np.empty(cliques.table_ptr[-1])
+    fill_tables(prior.conditional[order], *families, cliques.table_ptr, table)
     is_beyond = np.zeros(lpr.shape[0], dtype=bool)  # samples that exceed the range of floats
+    prevalence, cliques = prior.prevalence[order], cliques._replace(table=table)
 
     def run(values: Float, start: int, stop: int, posterior: Float, others: Float) -> None:
-        shared = hierarchy.order, prevalence, cliques, BOUNDS
+        shared = order, prevalence, cliques, BOUNDS
         joint_dag(values, start, stop, *shared, posterior, others, is_beyond)
 
-    outputs = _pass(run, lpr, **options)
+    outputs = _run(run, lpr, wanted, n_jobs)
     failed = np.flatnonzero(is_beyond)
     if failed.size:
-        again = forest_posteriors(lpr[failed], prior, hierarchy, **options)
+        again = forest_posteriors(lpr[failed], prior, hierarchy, wanted, n_jobs)
         for whole, part in zip(outputs, again, strict=True):
             if whole.size:
                 whole[failed] = part
     return outputs
 
 
+def evidence_of_others(lpr: Float, prior: LabelPrior, hierarchy: Hierarchy) -> Float:
+    """Return the log-odds that the other labels add to each LPR, in one thread."""
+    options: Any = {"with_posterior": False, "with_others": True, "n_jobs": 1}
+    return posteriors(lpr, prior, hierarchy, **options)[1]
+
+
 def forest_posteriors(
-    lpr: Float, prior: LabelPrior, hierarchy: Hierarchy, **options: Any
+    lpr: Float,
+    prior: LabelPrior,
+    hierarchy: Hierarchy,
+    wanted: tuple[bool, bool] = (True, False),
+    n_jobs: int | None = None,
 ) -> tuple[Float, Float]:
     """Return `posteriors` on the forest in which every label keeps only its rarest parent."""
     parent, on = main_forest(prior, hierarchy)
@@ -121,25 +111,17 @@ def forest_posteriors(
     def run(values: Float, start: int, stop: int, posterior: Float, others: Float) -> None:
         joint_forest(values, start, stop, tree, BOUNDS, posterior, others)
 
-    return _pass(run, lpr, **options)
+    return _run(run, lpr, wanted, n_jobs)
 
 
-def _pass(
-    run: Callable[[Float, int, int, Float, Float], None],
-    lpr: Float,
-    with_posterior: bool = True,
-    with_others: bool = False,
-    n_jobs: int | None = None,
+def _run(
+    kernel: Any, lpr: Float, wanted: tuple[bool, bool], n_jobs: int | None
 ) -> tuple[Float, Float]:
-    """Call ``run(lpr, start, stop, posterior, others)`` on chunks of samples; return outputs."""
-    threads = threads_for(lpr.size, n_jobs)
-    values = np.ascontiguousarray(lpr)
-    posterior, others = (
-        np.empty_like(values) if is_wanted else np.empty((0, 0))
-        for is_wanted in (with_posterior, with_others)
-    )
+    """Call ``kernel(lpr, start, stop, posterior, others)`` on chunks of samples."""
+    values, threads = np.ascontiguousarray(lpr), threads_for(lpr.size, n_jobs)
+    posterior, others = (np.empty(values.shape if x else (0, 0)) for x in wanted)
     run_chunks(
-        lambda start, stop: run(values, start, stop, posterior, others),
+        lambda start, stop: kernel(values, start, stop, posterior, others),
         row_chunks(values.shape, threads),
         threads,
     )
@@ -171,19 +153,13 @@ def main_forest(prior: LabelPrior, hierarchy: Hierarchy) -> tuple[NDArray[np.int
 def joint_posterior(log_evidence: Float, conditional: Float, hierarchy: Hierarchy) -> Float:
     r"""Return P(label | all scores of its sample) on a forest, from likelihood ratios.
 
-    Parameters
-    ----------
-    log_evidence : ndarray of shape (n_samples, n_labels)
-        :math:`\log r_k`, of the densities of a score with and without the label.
-    conditional : ndarray of shape (n_labels,)
-    hierarchy : Hierarchy
-        A forest.
+    `log_evidence` (samples x labels) is :math:`\log r_k`, of the densities of a score with and
+    without the label; `conditional` is P(label | its parent).
 
     Examples
     --------
     A label that is certain makes its parent certain too.
 
-    >>> import numpy as np
     >>> h = Hierarchy([("A", "B")])
     >>> joint_posterior(np.array([[0.0, 50.0]]), np.array([0.1, 0.5]), h).round(6)
     array([[1., 1.]])
@@ -199,42 +175,17 @@ def joint_posterior(log_evidence: Float, conditional: Float, hierarchy: Hierarch
 # -- junction trees -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class JunctionTree:
-    """Cliques in elimination order, each named after the node that it eliminates.
-
-    Nodes are topological numbers. In the index of an entry of clique ``q``'s table, bit 0 is the
-    state of ``node[q]``; the other bits are the nodes shared with clique ``parent[q]`` (-1 if
-    none), which comes later. ``share_of[map_ptr[q] + j]`` is the state of the shared nodes in entry
-    ``j`` of the parent. The probability of node ``i`` given its parents is in the table of clique
-    ``home[i]``, where it has bit ``own_bit[i]`` and its parents have bits ``parent_bits[i]``.
-    """
-
-    node: Ints
-    table_ptr: Ints
-    parent: Ints
-    map_ptr: Ints
-    share_of: NDArray[np.int32]
-    home: Ints
-    own_bit: Ints
-    parent_bits: Ints
-
-    def cliques(self, on: NDArray[np.float64]) -> Cliques:
-        """Return the cliques with their tables; `on` is P(node | parents)."""
-        table = np.empty(self.table_ptr[-1])
-        fill_tables(on, self.home, self.own_bit, self.parent_bits, self.table_ptr, table)
-        return Cliques(self.node, self.table_ptr, table, self.parent, self.map_ptr, self.share_of)
-
-
 @lru_cache(maxsize=4)
-def junction_tree(hierarchy: Hierarchy) -> JunctionTree | None:
-    """Return a junction tree by greedy elimination, or None if its tables would be too large.
+def junction_tree(hierarchy: Hierarchy) -> tuple[Cliques, tuple[Ints, Ints, Ints]] | None:
+    """Return the cliques of a junction tree, their tables empty, and where each node's prior goes.
 
-    The node whose elimination joins the fewest pairs of neighbours goes first (min-fill, Kjaerulff
-    1990). Returns None if a clique has more than `MAX_CLIQUE` nodes or all tables together more
-    than `MAX_ENTRIES` entries per label.
+    Nodes are topological numbers. The probability of node ``i`` given its parents is in the table
+    of the clique ``home[i]``, where it has bit ``own_bit[i]`` and its parents have the bits
+    ``parent_bits[i]``; the three arrays are returned in this order. Returns None if a clique has
+    more than `MAX_CLIQUE` nodes or all tables together more than `MAX_ENTRIES` entries per label.
     """
-    cliques = _eliminate(hierarchy)
+    families = _families(hierarchy)
+    cliques = _eliminate(families)
     if cliques is None:
         return None
     n = len(cliques)
@@ -244,79 +195,70 @@ def junction_tree(hierarchy: Hierarchy) -> JunctionTree | None:
     # Nodes of a clique in elimination order: the second one is the node of the parent clique.
     ordered = [sorted(clique, key=lambda v: int(turn[v])) for clique in cliques]
     sizes = np.array([1 << len(clique) for clique in ordered], dtype=np.int64)
-    table_ptr = np.concatenate([np.zeros(1, np.int64), sizes.cumsum()])
     parent = np.array([turn[c[1]] if len(c) > 1 else -1 for c in ordered], dtype=np.int64)
     maps = [_shares(ordered[q], ordered[parent[q]]) for q in range(n) if parent[q] >= 0]
-    lengths = np.array([sizes[p] if p >= 0 else 0 for p in parent], dtype=np.int64)
-    home = np.empty(n, dtype=np.int64)
-    own_bit = np.empty(n, dtype=np.int64)
-    parent_bits = np.zeros(n, dtype=np.int64)
-    for i in range(n):
-        family = [i, *_parents(hierarchy, i)]
+    lengths = np.where(parent >= 0, sizes[parent], 0)
+    home, own_bit, parent_bits = np.zeros((3, n), dtype=np.int64)
+    for i, family in enumerate(families):
         home[i] = q = min(int(turn[v]) for v in family)
-        place = {v: 1 << b for b, v in enumerate(ordered[q])}
-        own_bit[i] = place[i]
-        parent_bits[i] = sum(place[v] for v in family[1:])
-    return JunctionTree(
-        node,
-        table_ptr,
-        parent,
-        np.concatenate([np.zeros(1, np.int64), lengths.cumsum()])[:-1],
-        np.concatenate([np.empty(0, np.int32), *maps]),
-        home,
-        own_bit,
-        parent_bits,
-    )
+        own_bit[i], *bits = (1 << ordered[q].index(v) for v in family)
+        parent_bits[i] = sum(bits)
+    table_ptr, map_ptr = (np.append(0, x.cumsum()) for x in (sizes, lengths))
+    share_of = np.concatenate([np.empty(0, np.int32), *maps])
+    tree = Cliques(node, table_ptr, np.empty(0), parent, map_ptr[:-1], share_of)
+    return tree, (home, own_bit, parent_bits)
 
 
-def _eliminate(h: Hierarchy) -> list[list[int]] | None:
-    """Return the cliques in elimination order, each with its eliminated node first."""
-    near: list[set[int]] = [set() for _ in range(h.n_labels)]
-    for i in range(h.n_labels):
-        family = [i, *_parents(h, i)]
+def _families(h: Hierarchy) -> list[list[int]]:
+    """Return every node followed by its parents."""
+    above = np.split(h.parent_idx, h.parent_ptr[1:-1])
+    return [[i, *parents.tolist()] for i, parents in enumerate(above)]
+
+
+def _eliminate(families: list[list[int]]) -> list[list[int]] | None:
+    """Return the cliques in elimination order, each with its eliminated node first.
+
+    The node whose elimination joins the fewest pairs of neighbours goes first (min-fill, Kjaerulff
+    1990). Returns None if the tables would be too large.
+    """
+    near: list[set[int]] = [set() for _ in families]
+    for family in families:
         for v in family:
-            near[v].update(family)
-    for i in range(h.n_labels):
-        near[i].discard(i)
-    # Entries of the heap may be outdated: the fill of a node is checked again when it is popped.
-    heap = [(_fill(near, i), len(near[i]), i) for i in range(h.n_labels)]
+            near[v].update(u for u in family if u != v)
+
+    def key(i: int) -> tuple[int, int, int]:
+        """Pairs of neighbours that are not joined yet (a bound for large cliques), and ties."""
+        size = len(near[i])
+        if size >= MAX_CLIQUE:
+            return size**2, size, i
+        return sum(len(near[i] - near[v]) - 1 for v in near[i]) // 2, size, i
+
+    # Keys in the heap may be outdated: that of a node is computed again when it is popped.
+    heap = [key(i) for i in range(len(families))]
     heapify(heap)
-    done = [False] * h.n_labels
+    is_done = [False] * len(families)
     cliques: list[list[int]] = []
-    budget = MAX_ENTRIES * h.n_labels
+    budget = MAX_ENTRIES * len(families)
     while heap:
-        fill, degree, i = heappop(heap)
-        if done[i]:
+        entry = heappop(heap)
+        i = entry[2]
+        if is_done[i]:
             continue
-        now = _fill(near, i)
-        if degree != len(near[i]) or fill != now:
-            heappush(heap, (now, len(near[i]), i))
+        if entry != (current := key(i)):
+            heappush(heap, current)
             continue
         around = sorted(near[i])
         budget -= 2 << len(around)
         if len(around) + 1 > MAX_CLIQUE or budget < 0:
             return None
-        done[i] = True
+        is_done[i] = True
         cliques.append([i, *around])
         for v in around:
             near[v].update(around)
             near[v] -= {v, i}
         for v in around:
-            heappush(heap, (_fill(near, v), len(near[v]), v))
+            heappush(heap, key(v))
     return cliques
-
-
-def _fill(near: list[set[int]], i: int) -> int:
-    """Count pairs of neighbours that are not joined yet; an upper bound for large cliques."""
-    around = near[i]
-    if len(around) >= MAX_CLIQUE:
-        return len(around) ** 2
-    return sum(len(around - near[v]) - 1 for v in around) // 2
-
-
-def _parents(h: Hierarchy, number: int) -> list[int]:
-    parents: list[int] = h.parent_idx[h.parent_ptr[number] : h.parent_ptr[number + 1]].tolist()
-    return parents
 
 
 def _shares(clique: list[int], parent: list[int]) -> NDArray[np.int32]:

@@ -31,12 +31,8 @@ STRENGTHS = 2.0 ** np.arange(-3, 9)
 class LabelPrior:
     """Probabilities of labels before any score, in the order of ``hierarchy.labels``.
 
-    Attributes
-    ----------
-    prevalence : ndarray of shape (n_labels,)
-        P(label), strictly between 0 and 1.
-    conditional : ndarray of shape (n_labels,)
-        P(label | all its parents), strictly between 0 and 1; for a root, its prevalence.
+    `prevalence` is P(label), `conditional` P(label | all its parents), for a root its prevalence;
+    both strictly between 0 and 1.
     """
 
     prevalence: Float
@@ -77,15 +73,10 @@ def fit_prior(
 ) -> LabelPrior:
     r"""Estimate prevalences and conditional probabilities, smoothed for rare labels.
 
-    Parameters
-    ----------
-    truth : Truth, or ndarray or csr_array of bool, of shape (n_samples, n_labels)
-        Closed upward. Where truth is unknown, only samples in which the label and its parents are
-        annotated are counted, and prevalences are weighted, see
-        :func:`~hierlpr.data.pair_weights.curve_weights`.
-    hierarchy : Hierarchy
-    sample_weight : ndarray of shape (n_samples,), optional
-        Counts are scaled to the effective number of samples.
+    `truth` (samples x labels) is closed upward. Where it is unknown, only samples in which the
+    label and its parents are annotated are counted, and prevalences are weighted, see
+    :func:`~hierlpr.data.pair_weights.curve_weights`. With `sample_weight`, counts are scaled to the
+    effective number of samples.
 
     Notes
     -----
@@ -113,10 +104,9 @@ def fit_prior(
     has_parent = np.diff(hierarchy.parent_ptr)[hierarchy.position] > 0
     conditional = prevalence.copy()
     if has_parent.any():
-        share, strength = _shared_share(positive[has_parent], possible[has_parent])
-        conditional[has_parent] = (positive[has_parent] + strength * share) / (
-            possible[has_parent] + strength
-        )
+        n_k, n_possible = positive[has_parent], possible[has_parent]
+        share, strength = _beta_of_shares(n_k, n_possible)
+        conditional[has_parent] = (n_k + strength * share) / (n_possible + strength)
     return LabelPrior(prevalence, conditional)
 
 
@@ -127,18 +117,14 @@ def count_labels(
     positive = np.asarray(truth.sum(axis=0), dtype=np.float64)
     possible = np.full(h.n_labels, float(truth.shape[0]))
     columns = scipy.sparse.csc_array(truth[:, h.order]) if not h.is_forest else None
-    for number in range(h.n_labels):
-        parents = h.parent_idx[h.parent_ptr[number] : h.parent_ptr[number + 1]]
+    for number, parents in enumerate(np.split(h.parent_idx, h.parent_ptr[1:-1])):
         if parents.size == 1:
             possible[h.order[number]] = positive[h.order[parents[0]]]
         elif parents.size > 1 and columns is not None:
             ptr, rows = columns.indptr, columns.indices
-            rows_of_parents = np.sort(np.concatenate([rows[ptr[p] : ptr[p + 1]] for p in parents]))
-            # A sample that has all parents occurs once per parent, consecutively.
-            more = parents.size - 1
-            possible[h.order[number]] = np.count_nonzero(
-                rows_of_parents[more:] == rows_of_parents[:-more]
-            )
+            rows_of_parents = np.concatenate([rows[ptr[p] : ptr[p + 1]] for p in parents])
+            n_parents = np.unique(rows_of_parents, return_counts=True)[1]
+            possible[h.order[number]] = np.count_nonzero(n_parents == parents.size)
     wrong = np.flatnonzero(positive > possible)
     if wrong.size:
         names = quote_names([h.labels[k] for k in wrong])
@@ -152,23 +138,22 @@ def count_labels(
 def _count_known(
     truth: Truth, h: Hierarchy, sample_weight: Float | None
 ) -> tuple[Float, Float, Float]:
-    """Return prevalences and the counts of `count_labels` over samples with given truth."""
+    """Return prevalences and the counts of `count_labels` over samples with annotated truth."""
     prevalence, positive, possible = np.empty((3, h.n_labels))
+    weight = np.ones(truth.shape[0]) if sample_weight is None else sample_weight
     for k in range(h.n_labels):
         positive_k, _, is_annotated = truth.column(k)
         prevalence[k] = base_rate(positive_k, curve_weights(truth, h, k, sample_weight))
         used = strata(truth, h, k)[1] & is_annotated
-        if sample_weight is None:
-            positive[k], possible[k] = np.count_nonzero(used & positive_k), np.count_nonzero(used)
-            continue
-        weight = np.sort(sample_weight[used])
-        scale = weight.sum() / (weight * weight).sum() if weight.size else 0.0
-        positive[k] = scale * np.sort(sample_weight[used & positive_k]).sum()
-        possible[k] = max(scale * weight.sum(), positive[k])
+        # Sorted, so that the sums do not depend on the order of the samples.
+        all_used, of_positives = np.sort(weight[used]), np.sort(weight[used & positive_k])
+        scale = all_used.sum() / (all_used * all_used).sum() if all_used.size else 0.0
+        positive[k] = scale * of_positives.sum()
+        possible[k] = max(scale * all_used.sum(), positive[k])
     return prevalence, positive, possible
 
 
-def _shared_share(positive: Float, possible: Float) -> tuple[float, float]:
+def _beta_of_shares(positive: Float, possible: Float) -> tuple[float, float]:
     """Fit a beta distribution to all shares; return its mean and number of pseudo-samples."""
     share = (positive.sum() + 0.5) / (possible.sum() + 1.0)
     on = STRENGTHS[:, np.newaxis] * share
@@ -191,20 +176,9 @@ def end_posterior(
 ) -> Float:
     r"""Return P(the path of a sample ends at this label), given the scores of all its labels.
 
-    Parameters
-    ----------
-    lpr : ndarray of shape (n_samples, n_labels)
-        LPR of each label on its own.
-    prevalence : ndarray of shape (n_labels,)
-    hierarchy : Hierarchy
-        A forest.
-    weight : ndarray, optional
-        Weight of the evidence of each depth, starting with the roots; 1 by default.
-
-    Returns
-    -------
-    ndarray of the same shape
-        The rest, 1 minus the row sum, is the probability that the sample has no label.
+    `lpr` (samples x labels) has the LPR of each label on its own, `prevalence` the share of each
+    label, and `weight` that of the evidence of each depth, roots first (1 by default). The
+    hierarchy is a forest. 1 minus a row sum is the probability that the sample has no label.
 
     Notes
     -----
@@ -241,13 +215,8 @@ def learn_depth_weights(
 
     Scores of the labels of one path are often redundant; treated as independent, they make the
     posterior too confident. The prior of the weights is normal with mean 1 and standard
-    deviation 1.
-
-    Returns
-    -------
-    ndarray of shape (n_depths,) or None
-        None if the hierarchy is not a forest, too few samples have fully known truth with one
-        path, or too many have more than one path.
+    deviation 1. Returns None if the hierarchy is not a forest, too few samples have fully known
+    truth with one path, or too many have more than one path.
     """
     if not hierarchy.is_forest:
         return None
