@@ -11,7 +11,7 @@ hit area and pooled precision for recall up to 0.5 of each method in the paper's
 far the joint posterior is ahead, with the standard error of the paired difference.
 ``dag``: the posterior on random DAGs, exact and with one parent per label, against enumeration.
 ``guarantee``: how often a certified false discovery rate is exceeded on new samples.
-``inflated``: samples whose scores are all too high, so that labels of a sample are not independent.
+``faulty``: samples whose scores are all too high, so that labels of a sample are not independent.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from hierlpr import Hierarchy, HierLPR, metrics, rank, simulate
 from hierlpr.baselines import ClusHMC, lpr_alone
 from hierlpr.exceptions import HierlprWarning
 from hierlpr.joint import LabelPrior, posteriors
-from hierlpr.joint import model as joint_model
 from hierlpr.joint.posterior import forest_posteriors
 
 HERE = Path(__file__).parent
@@ -171,58 +170,57 @@ def run_guarantee(config: dict[str, Any], out: Path) -> None:
         write(rows, out / "guarantee.csv")
 
 
-# -- inflated samples ------------------------------------------------------------------------------
+# -- faulty samples --------------------------------------------------------------------------------
 
 
-def draw_inflated(
-    h: Hierarchy, n: int, case: dict[str, float], rng: np.random.Generator
+def draw_faulty(
+    h: Hierarchy, n: int, case: dict[str, Any], rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Normal scores, `separation` apart; those of a share of the samples are all higher `by`."""
+    """Normal scores, `separation` apart; those of a share of the samples are higher `by` a number.
+
+    With ``by="saturated"`` scores are probabilities, and all of these samples are .999.
+    """
     truth = np.zeros((n, h.n_labels), dtype=bool)
     for label in h.labels:  # parents first
         above = [truth[:, h.index(p)] for p in h.parents(label)]
         possible = above[0] if above else np.ones(n, dtype=bool)
         truth[:, h.index(label)] = possible & (rng.random(n) < (0.35 if above else 0.3))
     scores = case["separation"] * truth + rng.normal(size=truth.shape)
-    scores[rng.random(n) < case["share"]] += case["by"]
+    faulty = rng.random(n) < case["share"]
+    if case["by"] == "saturated":
+        scores = 1.0 / (1.0 + np.exp(0.5 * case["separation"] + 1.0 - scores))
+        scores[faulty] = 0.999
+    else:
+        scores[faulty] += case["by"]
     return scores, truth
 
 
-def run_inflated(config: dict[str, Any], out: Path) -> None:
-    """Write inflated.csv: AU(PRC) of joint="auto" minus AU(PRC) of the LPRs.
-
-    Once chosen by log-loss alone, and once by log-loss and ranking.
-    """
-    options, rows = config["inflated"], []
+def run_faulty(config: dict[str, Any], out: Path) -> None:
+    """Write faulty.csv: AU(PRC) of joint="auto" minus AU(PRC) of the LPRs."""
+    options, rows = config["faulty"], []
     roots = [f"{i}" for i in range(3)]
     two = [(p, f"{p}.{c}") for p in roots for c in range(options["children"])]
     three = [(p, f"{p}.{c}") for _, p in two for c in range(options["children"])]
-    margin = joint_model.RANKING_MARGIN
-    for edges in (two, two + three):
+    for edges, cases in product((two, two + three), options["cases"]):
         h = Hierarchy(edges, labels=roots)
-        names = ("separation", "share", "by")
-        for values in product(*(options[name] for name in names)):
-            case = dict(zip(names, values, strict=True))
-            ahead: dict[str, list[float]] = {"log_loss": [], "both": []}
-            used = 0
-            for seed in range(options["replications"]):
+        for values in product(*cases.values()):
+            case, gains, used = dict(zip(cases, values, strict=True)), [], 0
+            for seed in range(case["runs"]):
                 rng = np.random.default_rng([config["seed"], 99, seed])
-                fit, new = (draw_inflated(h, options["n_samples"], case, rng) for _ in range(2))
-                plain = HierLPR(h, joint=False).fit(*fit)
-                before = metrics.au_prc_score(new[1], plain.predict_proba(new[0]))
-                for judge in ahead:
-                    joint_model.RANKING_MARGIN = np.inf if judge == "log_loss" else margin
-                    model = HierLPR(h, joint="auto").fit(*fit)
-                    after = metrics.au_prc_score(new[1], model.predict_proba(new[0]))
-                    ahead[judge].append(after - before)
-                used += model.joint_.is_used
-            row: dict[str, Any] = {"labels": h.n_labels, **case}
-            for judge, gains in ahead.items():
-                row[f"judged_by_{judge}"] = f"{np.mean(gains):.4f}"
-                row[f"worst_{judge}"] = f"{np.min(gains):.4f}"
-            rows.append(row | {"used": used, "runs": options["replications"]})
+                fit, new = (draw_faulty(h, n, case, rng) for n in (case["n"], options["n_test"]))
+                models = [HierLPR(h, joint=joint).fit(*fit) for joint in (False, "auto")]
+                areas = [metrics.au_prc_score(new[1], m.predict_proba(new[0])) for m in models]
+                gains.append(areas[1] - areas[0])
+                used += models[1].joint_.is_used
+            found = {
+                "mean_gain": f"{np.mean(gains):.4f}",
+                "standard_error": f"{np.std(gains, ddof=1) / np.sqrt(len(gains)):.4f}",
+                "worst": f"{np.min(gains):.4f}",
+                "used": used,
+            }
+            rows.append({"labels": h.n_labels, **case, **found})
             print(rows[-1], flush=True)
-    write(rows, out / "inflated.csv")
+            write(rows, out / "faulty.csv")
 
 
 # -- DAGs ------------------------------------------------------------------------------------------
@@ -318,15 +316,13 @@ def write(rows: list[dict[str, Any]], path: Path) -> None:
 def main() -> None:
     """Run the studies named on the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "studies", nargs="*", help="settings, dag, guarantee, inflated; default: all"
-    )
+    parser.add_argument("studies", nargs="*", help="settings, dag, guarantee, faulty; default: all")
     parser.add_argument("--replications", type=int, help="instead of the configured number")
     parser.add_argument("--method", action="append", choices=METHODS, help="only this one")
     parser.add_argument("--out", type=Path, default=HERE)
     arguments = parser.parse_args()
     config = tomllib.loads((HERE / "config.toml").read_text())
-    chosen = arguments.studies or ["settings", "dag", "guarantee", "inflated"]
+    chosen = arguments.studies or ["settings", "dag", "guarantee", "faulty"]
     if arguments.replications is not None:
         config["replications"] = arguments.replications
     arguments.out.mkdir(parents=True, exist_ok=True)
@@ -336,8 +332,8 @@ def main() -> None:
         run_dag(config, arguments.out)
     if "guarantee" in chosen:
         run_guarantee(config, arguments.out)
-    if "inflated" in chosen:
-        run_inflated(config, arguments.out)
+    if "faulty" in chosen:
+        run_faulty(config, arguments.out)
 
 
 if __name__ == "__main__":

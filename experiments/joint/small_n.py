@@ -9,17 +9,8 @@ coarse scores with ties). For each fit the AU(PRC) of the block scores on new sa
 with the LPRs alone; a fit is worse if it loses more than two standard errors, computed over batches
 of the test samples.
 
-``small_n_runs.csv`` has one row per fit, ``small_n.csv`` summarizes them for three rules:
-
-- ``third``: chosen on a third of the samples by a gain of one standard error (the rule up to
-  version 0.1);
-- ``all``: chosen by cross-validation in quarters, by a gain of two standard errors (Student's
-  quantile);
-- ``share`` (the rule in use): as ``all``, but the weights are used in part, from none at a gain of
-  1.5 standard errors to fully at three.
-
-``lowest`` is the mean gain in the worst population, with its standard error over the fits. The
-limits were chosen on 576 fits with other seeds (71 and 72; 60, 120 and 250 samples).
+``small_n_runs.csv`` has one row per fit, ``small_n.csv`` summarizes them. ``lowest`` is the mean
+gain in the worst population, with its standard error over the fits.
 """
 
 from __future__ import annotations
@@ -32,17 +23,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr, stdtrit
 
 from hierlpr import Hierarchy, HierLPR, consistent_scores, metrics, simulate
-from hierlpr.data.truth import Truth
-from hierlpr.joint import JointModel, Tempering, fit_joint, fit_prior
-from hierlpr.joint.held_out import CrossFitting
-from hierlpr.joint.tempering import PLAIN, fit_candidates, losses_of
 
 HERE = Path(__file__).parent
-RULES = ("third", "all", "share")
-FIELDS = ("population", "n", "replication", "rule", "use", "gain", "standard_error")
+FIELDS = ("population", "n", "replication", "use", "gain", "standard_error")
 
 Draw = Callable[[int], tuple[np.ndarray, np.ndarray]]
 Make = Callable[[np.random.Generator], tuple[Hierarchy, Draw]]
@@ -117,59 +102,21 @@ POPULATIONS: dict[str, Make] = {
 }
 
 
-def fit_third(scores: np.ndarray, truth: np.ndarray, h: Hierarchy) -> Tempering:
-    """Choose as versions up to 0.1 did: on part 0, with five folds of the others."""
-    rng = np.random.default_rng(0)
-    shuffled = rng.permutation(len(truth))
-    n_judges = round(len(truth) / 3)
-    part = np.zeros(len(truth), dtype=np.int64)
-    part[shuffled[n_judges:]] = 1 + rng.permutation(len(truth) - n_judges) % 5
-    held_out = CrossFitting(scores, Truth.of(truth), h, part, method="auto", n_jobs=1)
-    learning = held_out.evidence({fold: frozenset((0, fold)) for fold in range(1, 6)})
-    judging = held_out.evidence({0: frozenset((0,))})
-    candidates = fit_candidates(learning, h, 1)
-    losses = {use: losses_of(judging, weights) for use, weights in candidates.items()}
-    use = min(losses, key=lambda name: float(losses[name].mean()))
-    gain = losses["none"] - losses[use]
-    if gain.mean() <= gain.std() / np.sqrt(gain.size):
-        use = "none"
-    fold = rng.permutation(len(truth)) % 5
-    folds = CrossFitting(scores, Truth.of(truth), h, fold, method="auto", n_jobs=1)
-    everything = folds.evidence({own: frozenset((own,)) for own in range(5)})
-    return Tempering.of(fit_candidates(everything, h, 1)[use], use)
-
-
-def as_before(used: Tempering, n: int) -> Tempering:
-    """Use the weights fully, or not at all if the gain is below two standard errors."""
-    needed = float(stdtrit(n - 1, ndtr(2.0)))
-    weights = np.stack([used.own, used.others, used.shift], axis=1)
-    if used.use == "none" or used.gain <= needed * used.gain_error:
-        return Tempering.fixed("none", len(weights))
-    return Tempering.of(PLAIN + (weights - PLAIN) / used.share, used.use)
-
-
-def run_one(name: str, n: int, replication: int, config: dict[str, Any]) -> list[dict[str, Any]]:
-    """Fit by every rule on the same samples; one row for each."""
+def run_one(name: str, n: int, replication: int, config: dict[str, Any]) -> dict[str, Any]:
+    """Fit with and without the joint posterior on the same samples."""
     place = list(POPULATIONS).index(name)
     rng = np.random.default_rng([config["seed"], place, n, replication])
     h, draw = POPULATIONS[name](rng)
     (scores, truth), (new_scores, new_truth) = draw(n), draw(config["n_test"])
-    lpr = HierLPR(h, joint=False, n_jobs=1).fit(scores, truth).transform(new_scores)
-    plain = areas(new_truth, lpr, h, config["batches"])
-    used = fit_joint(scores, truth, h, n_jobs=1).tempering
-    temperings = {
-        "third": fit_third(scores, truth, h),
-        "all": as_before(used, n),
-        "share": used,
-    }
-    rows = []
-    for rule in RULES:
-        model = JointModel(h, fit_prior(truth, h), temperings[rule])
-        ahead = areas(new_truth, model.transform(lpr, n_jobs=1), h, config["batches"]) - plain
-        error = np.nanstd(ahead[1:], ddof=1) / np.sqrt(config["batches"])
-        values = (name, n, replication, rule, temperings[rule].use, ahead[0], error)
-        rows.append(dict(zip(FIELDS, values, strict=True)))
-    return rows
+    plain, joint = (HierLPR(h, joint=x, n_jobs=1).fit(scores, truth) for x in (False, "auto"))
+    before, after = (
+        areas(new_truth, model.transform(new_scores), h, config["batches"])
+        for model in (plain, joint)
+    )
+    error = np.nanstd((after - before)[1:], ddof=1) / np.sqrt(config["batches"])
+    use = joint.joint_.tempering.use
+    values = (name, n, replication, use, after[0] - before[0], error)
+    return dict(zip(FIELDS, values, strict=True))
 
 
 def areas(truth: np.ndarray, p: np.ndarray, h: Hierarchy, batches: int) -> np.ndarray:
@@ -182,32 +129,30 @@ def areas(truth: np.ndarray, p: np.ndarray, h: Hierarchy, batches: int) -> np.nd
 
 
 def summary(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return how often the joint posterior is used and its gain, by size and rule, and overall."""
+    """Return how often the joint posterior is used and its gain, by size and overall."""
     sizes = sorted({int(row["n"]) for row in runs})
     runs = [row for row in runs if np.isfinite(float(row["gain"]))]  # none if nothing is positive
     rows = []
     for n in (*sizes, None):
-        for rule in RULES:
-            part = [r for r in runs if r["rule"] == rule and n in (None, int(r["n"]))]
-            gain = np.array([float(r["gain"]) for r in part])
-            error = np.array([float(r["standard_error"]) for r in part])
-            name = np.array([r["population"] for r in part])
-            by_name = {x: gain[name == x] for x in POPULATIONS if x in name}
-            lowest = min(by_name, key=lambda x: by_name[x].mean())
-            rows.append(
-                {
-                    "n": "all" if n is None else n,
-                    "rule": rule,
-                    "fits": len(part),
-                    "used": f"{np.mean([r['use'] != 'none' for r in part]):.3f}",
-                    "mean_gain": f"{gain.mean():.4f}",
-                    "worse": int(np.sum(gain < -2.0 * error)),
-                    "worst": f"{gain.min():.4f}",
-                    "lowest": f"{by_name[lowest].mean():.4f}",
-                    "lowest_error": f"{stderr(by_name[lowest]):.4f}",
-                    "population": lowest,
-                }
-            )
+        part = [r for r in runs if n in (None, int(r["n"]))]
+        gain = np.array([float(r["gain"]) for r in part])
+        error = np.array([float(r["standard_error"]) for r in part])
+        name = np.array([r["population"] for r in part])
+        by_name = {x: gain[name == x] for x in POPULATIONS if x in name}
+        lowest = min(by_name, key=lambda x: by_name[x].mean())
+        rows.append(
+            {
+                "n": "all" if n is None else n,
+                "fits": len(part),
+                "used": f"{np.mean([r['use'] != 'none' for r in part]):.3f}",
+                "mean_gain": f"{gain.mean():.4f}",
+                "worse": int(np.sum(gain < -2.0 * error)),
+                "worst": f"{gain.min():.4f}",
+                "lowest": f"{by_name[lowest].mean():.4f}",
+                "lowest_error": f"{stderr(by_name[lowest]):.4f}",
+                "population": lowest,
+            }
+        )
     return rows
 
 
@@ -242,9 +187,9 @@ def main() -> None:
         for n in options.sizes:
             for name in POPULATIONS:
                 if (name, n, replication) not in done:
-                    for row in run_one(name, n, replication, config):
-                        rounded = {k: f"{row[k]:.6f}" for k in ("gain", "standard_error")}
-                        runs.append(row | rounded)
+                    row = run_one(name, n, replication, config)
+                    rounded = {k: f"{row[k]:.6f}" for k in ("gain", "standard_error")}
+                    runs.append(row | rounded)
             write(runs, path)
     write(summary(runs), options.out / "small_n.csv")
 

@@ -95,11 +95,6 @@ def test_missing_p_values_in_every_spelling():
         np.testing.assert_array_equal(discover(given, H).p, expected)
 
 
-def test_an_inner_node_without_p_value_is_tested_by_those_below():
-    found = discover({"B": 0.001, "D": 0.002}, H, 0.05)
-    assert set(found.rejected) == {"A", "B", "C", "D"}
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("value", [-1e-17, 0.0, 0.5, 1.0 + 1e-15])
 def test_all_p_values_alike(kind, value):

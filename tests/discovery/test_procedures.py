@@ -1,6 +1,5 @@
 """Procedures on p-values against their definitions: DAGGER, Simes' p-values, HierLPR-STAR."""
 
-import gzip
 from fractions import Fraction
 
 import numpy as np
@@ -8,7 +7,7 @@ import pytest
 from scipy.stats import binom, norm
 
 import reference_discovery as reference
-from hierlpr import Hierarchy, discover
+from hierlpr import Hierarchy
 from hierlpr.discovery.p_values import ShiftModel, fit_shift, normal_scores
 from hierlpr.discovery.procedures import (
     branch_p_values,
@@ -18,7 +17,6 @@ from hierlpr.discovery.procedures import (
     peeled_levels,
     star_levels,
 )
-from realdata import DATA, needs_data
 
 CLOSE = Fraction(1, 10**9)
 
@@ -49,23 +47,6 @@ def test_levels_are_those_of_the_literal_procedure_on_random_hierarchies(arbitra
                 less = {x for x, v in zip(h.labels, level, strict=True) if v < value}
                 assert reference.dagger(p, h, under, arbitrary=arbitrary) == less
     assert n_below_one > 200
-
-
-@pytest.mark.parametrize("arbitrary", [False, True])
-def test_rejections_at_a_grid_of_alphas_are_nested_closed_and_given_by_the_levels(arbitrary):
-    rng = np.random.default_rng(7)
-    grid = [Fraction(k, 97) for k in range(1, 97, 8)]  # no p-value times counts lands on these
-    for _ in range(60):
-        h = reference.random_dag(rng, 8)
-        p = p_values(rng, 8)
-        level = dagger_levels(p, h, arbitrary=arbitrary)
-        last: set[str] = set()
-        for alpha in grid:
-            rejected = reference.dagger(p, h, alpha, arbitrary=arbitrary)
-            assert last <= rejected
-            last = rejected
-            assert all(rejected.issuperset(h.parents(x)) for x in rejected)
-            assert rejected == {h.labels[k] for k in np.flatnonzero(level <= float(alpha))}
 
 
 def test_without_edges_it_is_benjamini_hochberg_also_at_ties():
@@ -108,15 +89,6 @@ def test_branch_p_values_are_simes_over_descendants(arbitrary):
                 assert np.isnan(found[k])
             else:
                 assert found[k] == pytest.approx(float(expected), rel=1e-12)
-
-
-def test_nodes_without_any_p_value_below_them_are_as_if_absent():
-    h = Hierarchy([("A", "B"), ("A", "C"), ("C", "D")])
-    p = np.array([0.01, 0.02, 0.03, np.nan])
-    without = Hierarchy([("A", "B"), ("A", "C")])
-    level = dagger_levels(p, h, arbitrary=False)
-    np.testing.assert_array_equal(level[:3], dagger_levels(p[:3], without, arbitrary=False))
-    assert level[3] == 1.0
 
 
 def test_no_p_value_at_all_and_a_long_chain():
@@ -169,19 +141,6 @@ def test_nodes_leave_before_their_ancestors_and_levels_are_monotone():
         for parent, child in h.edges:
             assert place[h.index(child)] < place[h.index(parent)]
             assert level[h.index(child)] >= level[h.index(parent)]
-
-
-def test_levels_are_the_least_estimate_while_a_node_was_there():
-    rng = np.random.default_rng(4)
-    for _ in range(50):
-        n = int(rng.integers(1, 60))
-        p = rng.random(n) ** 3
-        leaving = rng.permutation(n)
-        expected = reference.star_levels(
-            p.tolist(), leaving.tolist(), lambda b: float(fdr_numerator(np.array(b)))
-        )
-        level = peeled_levels(p[leaving] >= 0.5)
-        np.testing.assert_allclose(level, [expected[v] for v in leaving.tolist()])
 
 
 def test_one_half_counts_as_large():
@@ -295,32 +254,3 @@ def test_em_finds_the_model_behind_many_p_values():
         assert model.shift == pytest.approx(2.2, abs=0.2)
         assert model.root == pytest.approx(0.4, abs=0.1)
         assert model.child == pytest.approx(0.6, abs=0.12)
-
-
-# -- the whole Gene Ontology -----------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def ontology():
-    with gzip.open(DATA / "go" / "edges.tsv.gz", "rt") as file:
-        rows = [line.rstrip("\n").split("\t") for line in file][1:]
-    return Hierarchy([(row[0], row[1]) for row in rows])
-
-
-@needs_data
-@pytest.mark.slow
-@pytest.mark.parametrize("missing", [0.0, 0.3])
-@pytest.mark.parametrize("kind", ["positive", "arbitrary", "independent"])
-def test_closed_and_monotone_on_the_gene_ontology(ontology, kind, missing):
-    h = ontology
-    rng = np.random.default_rng(0)
-    signal = h.close_upward(rng.random((1, h.n_labels)) < 0.01)[0]
-    p = norm.sf(rng.normal(size=h.n_labels) + 3.0 * signal)
-    p[rng.random(h.n_labels) < missing] = np.nan
-    found = discover(p, h, 0.1, kind)
-    parent, child = np.repeat(h.order, np.diff(h.child_ptr)), h.order[h.child_idx]
-    assert np.all(found.level[child] >= found.level[parent])
-    assert np.all(found.lpr[child] <= found.lpr[parent])
-    assert not np.any(found.is_rejected[child] & ~found.is_rejected[parent])
-    assert found.is_rejected.sum() > 20
-    assert (found.is_rejected & ~signal).sum() <= 0.2 * found.is_rejected.sum()

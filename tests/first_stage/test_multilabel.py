@@ -129,23 +129,6 @@ def test_parts_of_matrices():
         np.testing.assert_array_equal(added, expected)
 
 
-def test_stopping_early_is_on_the_same_path():
-    x, y = data()
-    plan = NetworkPlan((6,), 0.5, 0.2, 0.01, 32, 6)
-    seen = {}
-
-    def watch(epoch, layers):
-        seen[epoch] = [w.copy() for w, _ in layers]
-        return epoch == 5
-
-    y = y.astype(np.float32)
-    train_network(x, y, plan, np.random.SeedSequence(3), watch=watch)
-    assert list(seen) == [1, 2, 3, 4, 5]
-    shorter = trained(x, y, replace(plan, epochs=4), np.random.SeedSequence(3))
-    for (weight, _), expected in zip(shorter, seen[4], strict=True):
-        np.testing.assert_array_equal(weight, expected)
-
-
 @pytest.mark.parametrize("cluster", [None, np.arange(90) // 9])
 def test_each_sample_is_judged_by_networks_that_have_not_seen_it(cluster, monkeypatch):
     """Nor another sample of its cluster."""
@@ -190,48 +173,45 @@ def test_the_first_fold_chooses_the_regularization(monkeypatch):
 # -- forest ----------------------------------------------------------------------------------
 
 
-def test_out_of_bag_shares_tree_by_tree(monkeypatch):
-    monkeypatch.setattr(projection_forest, "PROJECTIONS", 99)
-    rng = np.random.default_rng(1)
-    x, y = data(50)
-    stage = FirstStage(members=["forest"], n_trees=8).fit(x, y)
-    ours, encoder = stage.members_["forest"], stage.encoder_
-    encoded, forest = encoder.transform(x), ours.forests_[0]
-    in_bag = np.stack([np.bincount(rows, minlength=50) for rows in forest.estimators_samples_])
-    leaves = forest.apply(encoded)
-    outside = in_bag.T == 0
-    rows = np.flatnonzero(outside.any(axis=1))
-    expected = reference.leaf_shares(leaves, in_bag, y, leaves[rows], outside[rows])
-    np.testing.assert_allclose(ours.outside_[rows], expected, atol=1e-6)
-    new = encoder.transform(rng.normal(size=(10, 4)))
-    new_leaves = forest.apply(new)
-    expected = reference.leaf_shares(leaves, in_bag, y, new_leaves, np.ones((10, 8), bool))
-    np.testing.assert_allclose(ours.proba(new), expected, atol=1e-6)
+PATIENTS = np.random.default_rng(2).integers(0, 9, 40)  # of samples, of 1 to 8 each
 
 
-def test_no_tree_with_a_sample_of_the_same_cluster_counts(monkeypatch):
+@pytest.mark.parametrize("cluster", [None, PATIENTS], ids=["samples", "clusters"])
+def test_shares_of_trees_without_the_cluster(cluster, monkeypatch):
     monkeypatch.setattr(projection_forest, "PROJECTIONS", 99)
     x, y = data(40)
-    stage = FirstStage(members=["forest"], n_trees=12).fit(x, y, clusters=PATIENTS)
+    stage = FirstStage(members=["forest"], n_trees=12).fit(x, y, clusters=cluster)
     ours, encoded = stage.members_["forest"], stage.encoder_.transform(x)
-    assert [len(forest.estimators_) for forest in ours.forests_] == [3, 3, 2, 2, 2]
-    leaves = np.hstack([forest.apply(encoded) for forest in ours.forests_])
-    unit = cluster_numbers(PATIENTS, Table(np.empty((40, 0)), ()))
-    fold = (np.random.default_rng(0).permutation(9) % 5)[unit]  # the first draw of the seed
+    unit, fold = np.arange(40), np.full(40, -1)
+    if cluster is not None:
+        assert [len(forest.estimators_) for forest in ours.forests_] == [3, 3, 2, 2, 2]
+        unit = cluster_numbers(cluster, Table(np.empty((40, 0)), ()))
+        fold = (np.random.default_rng(0).permutation(9) % 5)[unit]  # the first draw of the seed
     bags = []
     for number, forest in enumerate(ours.forests_):
         bags += [np.flatnonzero(fold != number)[rows] for rows in forest.estimators_samples_]
     in_bag = np.stack([np.bincount(rows, minlength=40) for rows in bags])
-    outside = np.array([[p not in PATIENTS[rows] for rows in bags] for p in PATIENTS])
-    assert outside.sum(axis=1).min() >= 2
-    expected = reference.leaf_shares(leaves, in_bag, y, leaves, outside)
-    np.testing.assert_allclose(ours.outside_, expected, atol=1e-6)
+    outside = np.array([[u not in unit[rows] for rows in bags] for u in unit])
+    rows = np.flatnonzero(outside.any(axis=1))
+    assert rows.size > 35
+    leaves = np.hstack([forest.apply(encoded) for forest in ours.forests_])
+    expected = reference.leaf_shares(leaves, in_bag, y, leaves[rows], outside[rows])
+    np.testing.assert_allclose(ours.outside_[rows], expected, atol=1e-6)
+    expected = reference.leaf_shares(leaves, in_bag, y, leaves, np.ones((40, 12), bool))
+    np.testing.assert_allclose(ours.proba(encoded), expected, atol=1e-6)
+
+
+def test_a_forest_that_adds_nothing_is_not_grown():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 12))
+    y = np.stack([x[:, 0] > 0, x.sum(axis=1) > 0], axis=1)  # lines: a kernel learns them better
+    stage = FirstStage(members=["forest", "kernel"], n_trees=100).fit(x, y)
+    assert stage.weights_["forest"] == 0.0
+    stage = FirstStage(members=["forest"], n_trees=100).fit(x, y)
+    assert len(stage.members_["forest"].forests_[0].estimators_) == 100
 
 
 # -- kernel ----------------------------------------------------------------------------------
-
-
-PATIENTS = np.random.default_rng(2).integers(0, 9, 40)  # of samples, of 1 to 8 each
 
 
 @pytest.mark.parametrize("cluster", [None, PATIENTS], ids=["samples", "clusters"])
@@ -380,28 +360,11 @@ def test_columns_of_unknown_labels():
     # Labels that are equal where known, but known elsewhere, are not the same column.
     assert labels.place.tolist() == [0, 1, -1, 2]
     np.testing.assert_allclose(labels.prevalence, [2.5 / 4, 3.5 / 6, 0.5 / 5, 2.5 / 5])
-    np.testing.assert_array_equal(labels.judged, y[:, [0, 1, 3]].astype(np.float32))
+    np.testing.assert_array_equal(labels.evaluated, y[:, [0, 1, 3]].astype(np.float32))
     assert labels.values[2, 0] == pytest.approx(2.5 / 4)
     filled = labels.filled(np.full((5, 3), 0.25))
     assert filled.values[2, 0] == filled.values[4, 2] == 0.25
-    np.testing.assert_array_equal(filled.judged, labels.judged)
-
-
-def test_what_is_unknown_judges_nothing():
-    rng = np.random.default_rng(1)
-    p, q = (rng.random((60, 3)) * 0.98 + 0.01 for _ in range(2))
-    y = (rng.random((60, 3)) < p).astype(float)
-    gaps = hidden(y)
-    known = ~np.isnan(gaps)
-    column = [x[known][:, None] for x in (p, q, y)]
-    assert mean_log_loss(p, gaps) == pytest.approx(3 * mean_log_loss(column[0], column[2]))
-    np.testing.assert_allclose(
-        blend_weights([p, q], gaps), blend_weights(column[:2], column[2]), atol=1e-9
-    )
-    prior = np.full(3, 0.5)
-    some = fit_pooled_map(log_odds(p), gaps, prior, np.random.default_rng(0))
-    other = fit_pooled_map(log_odds(column[0]), column[2], prior[:1], np.random.default_rng(0))
-    assert (some.start, some.slope) == pytest.approx((other.start, other.slope), abs=1e-6)
+    np.testing.assert_array_equal(filled.evaluated, labels.evaluated)
 
 
 @pytest.mark.parametrize("member", members(), ids=lambda m: m.members[0])

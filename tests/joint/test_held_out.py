@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy.special import expit
 
 from hierlpr import Hierarchy, simulate
 from hierlpr.data.truth import Truth, align_truth
@@ -68,17 +67,6 @@ def test_evidence_equals_a_fit_for_each_part(kind):
         np.testing.assert_array_equal(found.truth[:, mine].T, truth.positive[new])
         if found.weight.size:
             np.testing.assert_array_equal(found.weight[:, mine].T, slow[2])
-
-
-def test_bins_hardly_change_the_evidence():
-    scores, truth, h, part = population(3000, seed=2)
-    found = CrossFitting(scores, Truth.of(truth), h, part, method=FIXED).evidence(
-        {1: frozenset((1,))}
-    )
-    seen, new = np.flatnonzero(part != 1), np.flatnonzero(part == 1)
-    own, _, _ = evidence_directly(scores, truth, h, seen, new, FIXED)
-    chance, direct = (expit(x + found.prior[0]) for x in (found.own.T, own))
-    assert np.abs(chance - direct).mean() < 0.002
 
 
 @pytest.mark.parametrize("method", ["auto", "isotonic"])

@@ -105,13 +105,6 @@ def test_missing_scores_are_refused_or_used(parts):
     assert area["auto"] > area[False] + 0.01
 
 
-def test_missing_scores_without_joint_are_the_prevalence(parts):
-    fit = parts[0]
-    model = HierLPR(fit.hierarchy, joint=False, missing_scores="allow").fit(fit.scores, fit.truth)
-    lpr = model.transform(np.full((1, 25), np.nan))
-    np.testing.assert_allclose(lpr[0], (fit.truth.sum(axis=0) + 0.5) / (len(fit.truth) + 1))
-
-
 def test_missing_scores_in_training(parts):
     fit, _, test = parts
     rng = np.random.default_rng(1)

@@ -43,24 +43,29 @@ def check_by_enumeration(lpr, prior, h):
     return posterior
 
 
-@pytest.mark.parametrize("seed", range(40))
+def random_dag_hierarchy(rng, n_labels):
+    """Up to three parents a label; names in random order, so that columns are not topological."""
+    names = [f"L{i:02}" for i in rng.permutation(n_labels)]
+    parents = [rng.choice(i, min(i, int(rng.integers(0, 4))), False) for i in range(1, n_labels)]
+    edges = [(names[p], names[i]) for i, above in enumerate(parents, 1) for p in above]
+    return Hierarchy(edges, labels=sorted(names))
+
+
+@pytest.mark.parametrize("seed", range(60))
 def test_posterior_equals_enumeration(seed):
     rng = np.random.default_rng(seed)
     n_labels = int(rng.integers(1, 13))
-    h = hierarchy_of(random_forest(rng, n_labels))
-    prior = random_prior(rng, h)
+    if seed % 2:
+        h = hierarchy_of(random_forest(rng, n_labels))
+        prior = random_prior(rng, h)
+    else:
+        h = random_dag_hierarchy(rng, n_labels)
+        prior = LabelPrior(rng.uniform(0.05, 0.9, n_labels), rng.uniform(0.05, 0.95, n_labels))
+    assert is_exact(h)
     lpr = rng.random((2, n_labels))
     lpr[1] = rng.choice([1e-12, 1e-6, 0.5, 1.0 - 1e-6, 1.0 - 1e-12, np.nan], size=n_labels)
-    check_by_enumeration(lpr, prior, h)
-
-
-def test_posterior_equals_the_true_one_of_a_simulation():
-    for name in (1, 2, 3, 4, "tree25"):
-        model = simulate.setting_model(name, rng=3)
-        drawn = model.draw(200, rng=4)
-        prior = LabelPrior(model.prevalence, model.conditional)
-        posterior, _ = posteriors(drawn.lpr_true, prior, model.hierarchy)
-        np.testing.assert_allclose(posterior, drawn.posterior_true, atol=1e-9)
+    posterior = check_by_enumeration(lpr, prior, h)
+    assert not h.violations(np.round(posterior, 12))  # up to rounding on DAGs
 
 
 @pytest.mark.parametrize("edges", [[("A", "B")], [("A", "C"), ("B", "C")]], ids=["forest", "DAG"])
@@ -206,45 +211,6 @@ def test_model_refuses_what_does_not_fit():
         JointModel(h, model.prior, Tempering.fixed("none", 3))
     with pytest.raises(DataError, match="strictly between"):
         LabelPrior(np.array([0.5]), np.array([1.0]))
-
-
-def random_dag_hierarchy(rng, n_labels, names=None):
-    """Up to three parents a label; names in random order, so that columns are not topological."""
-    names = [f"L{i:02}" for i in rng.permutation(n_labels)] if names is None else names
-    edges = []
-    for i in range(1, n_labels):
-        for p in rng.choice(i, min(i, int(rng.integers(0, 4))), replace=False):
-            edges.append((names[p], names[i]))
-    return Hierarchy(edges, labels=sorted(names))
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_posterior_on_dags_equals_enumeration(seed):
-    rng = np.random.default_rng(seed)
-    n_labels = int(rng.integers(3, 12))
-    h = random_dag_hierarchy(rng, n_labels)
-    assert is_exact(h)
-    prior = LabelPrior(rng.uniform(0.05, 0.9, n_labels), rng.uniform(0.05, 0.95, n_labels))
-    lpr = rng.random((2, n_labels))
-    lpr[1] = rng.choice([1e-12, 0.5, 1.0 - 1e-12, np.nan], size=n_labels)
-    posterior = check_by_enumeration(lpr, prior, h)
-    # An exact posterior keeps every edge, up to rounding.
-    assert not h.violations(np.round(posterior, 12))
-
-
-def test_cliques_equal_the_forest_pass_on_forests():
-    rng = np.random.default_rng(1)
-    names = [f"L{i}" for i in range(60)]
-    h = Hierarchy([(names[int(rng.integers(0, i))], names[i]) for i in range(1, 60)], labels=names)
-    prior = LabelPrior(rng.uniform(0.05, 0.9, 60), rng.uniform(0.05, 0.95, 60))
-    lpr = rng.random((20, 60))
-    twin = Hierarchy([*h.edges, ("L0", "extra"), ("L1", "extra")], labels=[*names, "extra"])
-    wide = LabelPrior(np.append(prior.prevalence, 0.5), np.append(prior.conditional, 0.5))
-    nothing = np.column_stack([lpr, np.full(20, np.nan)])
-    # A label of which nothing is known adds nothing, whatever its parents.
-    np.testing.assert_allclose(
-        posteriors(nothing, wide, twin)[0][:, :60], posteriors(lpr, prior, h)[0], atol=1e-12
-    )
 
 
 def test_wide_dags_fall_back_to_one_parent(monkeypatch):

@@ -33,24 +33,18 @@ class Discoveries:
     Attributes
     ----------
     hierarchy : Hierarchy
-        The labels and their order.
-    p : ndarray
-        The p-values given; NaN where there is none.
+    p, lpr : ndarray
+        The p-values (NaN where there is none), and the posterior probability under `model` that the
+        node is not null.
     level : ndarray
         The smallest `fdr` at which the node would be rejected, 1 if there is none. It never falls
         from a parent to a child.
-    lpr : ndarray
-        Posterior probability under `model` that the node is not null.
     order : ndarray of int
         Indices of all labels by `lpr`, best first, parents before children.
     fdr : float
         Requested level.
-    method : str
-        Name of the procedure.
-    null : str
-        Null hypothesis of a node.
-    assumption : str
-        Assumption under which `fdr` is controlled, as text.
+    method, null, assumption : str
+        The procedure, the null hypothesis of a node, and when `fdr` is controlled, as text.
     model : ShiftModel
         The model behind `lpr`.
     """
@@ -88,10 +82,7 @@ class Discoveries:
     def to_frame(self, backend: Literal["pandas", "polars", "pyarrow"] | None = None) -> Any:
         """Return a data frame with columns rank, label, p, lpr, level and rejected.
 
-        Parameters
-        ----------
-        backend : "pandas", "polars" or "pyarrow", optional
-            By default pandas if it is installed, else pyarrow.
+        By default of pandas if it is installed, else of pyarrow.
         """
         columns = {
             "rank": np.arange(1, self.order.size + 1),
@@ -137,8 +128,8 @@ class Discoveries:
         return tuple(self.hierarchy.labels[k] for k in order.tolist())
 
     def _headline(self) -> str:
-        found, n = int(self.is_rejected.sum()), self.hierarchy.n_labels
-        return f"{found:,} of {n:,} labels rejected at fdr {self.fdr:g} ({self.method})."
+        n_rejected, n = int(self.is_rejected.sum()), self.hierarchy.n_labels
+        return f"{n_rejected:,} of {n:,} labels rejected at fdr {self.fdr:g} ({self.method})."
 
     def __str__(self) -> str:
         """Return the number of rejections, the null hypothesis and the assumption."""
@@ -151,8 +142,7 @@ class Discoveries:
 DEPENDENCE = ("positive", "independent", "arbitrary")
 EM_STEPS = 50
 
-_BRANCH = "no signal at the label or below it."
-_OWN = "no signal at the label itself."
+_BRANCH, _NODE = "no signal at the label or below it.", "no signal at the label itself."
 # Name of a procedure, null hypothesis of a node, and assumption.
 _WORDS = {
     "positive": (
@@ -168,7 +158,7 @@ _WORDS = {
     ),
     "independent": (
         "HierLPR-STAR",
-        _OWN,
+        _NODE,
         "the FDR is at most fdr, counted over labels that have a p-value, if the p-values of null "
         "labels are valid, independent of each other and of all others, and at least as likely "
         "near 1 - x as near x for x < 1/2 (uniform, or of non-decreasing density). The model "
@@ -176,7 +166,7 @@ _WORDS = {
     ),
     "bayes": (
         "posterior mean",
-        _OWN,
+        _NODE,
         "model-based: the FDR is about fdr if the fitted model is correct; there is no "
         "finite-sample guarantee.",
     ),
@@ -239,12 +229,12 @@ def discover(
     Examples
     --------
     >>> h = Hierarchy([("heart", "rhythm"), ("heart", "valve"), ("rhythm", "flutter")])
-    >>> found = discover({"heart": 0.2, "rhythm": 0.001, "valve": 0.6, "flutter": 0.004}, h)
-    >>> found.rejected
+    >>> discoveries = discover({"heart": 0.2, "rhythm": 0.001, "valve": 0.6, "flutter": 0.004}, h)
+    >>> discoveries.rejected
     ('heart', 'rhythm', 'flutter')
-    >>> found.level.round(4)
+    >>> discoveries.level.round(4)
     array([0.004, 0.004, 0.4  , 0.004])
-    >>> found
+    >>> discoveries
     <Discoveries: 3 of 4 labels rejected at fdr 0.1 (Simes-DAGGER).>
     """
     hierarchy = as_hierarchy(hierarchy)

@@ -45,17 +45,8 @@ LEAST_SHARE = 1e-6
 def align_p_values(data: Any, hierarchy: Hierarchy) -> Float:
     """Return p-values in the order of ``hierarchy.labels``; NaN where a label has none.
 
-    Parameters
-    ----------
-    data : array-like of shape (n_labels,), mapping, pandas Series or data frame
-        An array follows ``hierarchy.labels``. A mapping or Series is aligned by label, a data frame
-        by its columns ``label`` and ``p``. Absent labels, None and NaN are missing.
-
-    Raises
-    ------
-    DataError
-        For a wrong length, unknown or repeated labels, text, values outside [0, 1], or if all
-        p-values are missing.
+    An array follows ``hierarchy.labels``. A mapping or Series is aligned by label, a data frame by
+    its columns ``label`` and ``p``. Absent labels, None and NaN are missing.
     """
     if isinstance(data, Mapping):
         values = _by_label(list(data.keys()), list(data.values()), hierarchy)

@@ -67,14 +67,9 @@ Float = NDArray[np.float64]
 class Tested:
     """The nodes with a p-value at or below them, which are closed upward.
 
-    Attributes
-    ----------
-    node : ndarray
-        Their topological numbers in the hierarchy, increasing.
-    parent_ptr, parent_idx : ndarray
-        The parents of each among them.
-    depth : ndarray
-        1 for roots, else one more than the deepest parent.
+    `node` has their topological numbers in the hierarchy, increasing, `parent_ptr` and `parent_idx`
+    the parents of each among them, and `depth` is 1 for roots, else one more than that of the
+    deepest parent.
     """
 
     node: NDArray[np.intp]

@@ -72,7 +72,7 @@ class KernelRidge:
                     dual = self.dual_ - inverse[:, mine] @ error
                     fitted[others[rest]] = self._values(x[others[rest]], dual)
         self.prior_ = labels.prior
-        self.map_ = fit_pooled_map(_log_odds(fitted), labels.judged, self.prior_, rng)
+        self.map_ = fit_pooled_map(_log_odds(fitted), labels.evaluated, self.prior_, rng)
         self.outside_ = self._probabilities(fitted)
 
     def proba(self, x: Encoded) -> NDArray[np.float32]:

@@ -20,7 +20,7 @@ class LabelColumns:
     In deep hierarchies many rare labels are true for the same samples; they are learned once.
     `place[k]` is the column of label `k` in `values`, or -1 if it is constant; such a label gets
     its smoothed share, `prevalence[k]`. Where truth is unknown, `known` is False and `values` has
-    the probability of the label: members learn from it, but are judged by what is known. With
+    the probability of the label: members learn from it, but are not evaluated by it. With
     `cluster`, numbers from 0, out of fold means without the other samples of the cluster either.
     """
 
@@ -31,22 +31,26 @@ class LabelColumns:
     cluster: NDArray[np.intp] | None = None
 
     @classmethod
-    def of(cls, held: NDArray[np.bool_], known: NDArray[np.bool_] | None = None) -> LabelColumns:
+    def of(
+        cls, positive: NDArray[np.bool_], known: NDArray[np.bool_] | None = None
+    ) -> LabelColumns:
         """Find the distinct columns, in the order of their first label."""
-        held = held if known is None else held & known
-        count = held.sum(axis=0)
-        n_samples = np.full(held.shape[1], len(held)) if known is None else known.sum(axis=0)
+        positive = positive if known is None else positive & known
+        count = positive.sum(axis=0)
+        n_samples = (
+            np.full(positive.shape[1], len(positive)) if known is None else known.sum(axis=0)
+        )
         prevalence = (count + 0.5) / (n_samples + 1.0)
-        place = np.full(held.shape[1], -1, dtype=np.intp)
+        place = np.full(positive.shape[1], -1, dtype=np.intp)
         chosen = varies = np.flatnonzero((count > 0) & (count < n_samples))
         if varies.size:
-            bits = held[:, varies] if known is None else np.vstack([held, known])[:, varies]
+            bits = positive[:, varies] if known is None else np.vstack([positive, known])[:, varies]
             packed = np.ascontiguousarray(np.packbits(bits, axis=0).T)
             keys = packed.view(np.dtype((np.void, packed.shape[1]))).ravel()
             _, first, group = np.unique(keys, return_index=True, return_inverse=True)
             place[varies] = np.argsort(np.argsort(first))[group.ravel()]
             chosen = varies[np.sort(first)]
-        values = held[:, chosen].astype(np.float32)
+        values = positive[:, chosen].astype(np.float32)
         if known is None:
             return cls(values, place, prevalence)
         share = prevalence[chosen].astype(np.float32)
@@ -54,8 +58,8 @@ class LabelColumns:
         return cls(filled, place, prevalence, known[:, chosen])
 
     @property
-    def judged(self) -> NDArray[np.float32]:
-        """What members are judged by: `values`, with NaN where truth is unknown."""
+    def evaluated(self) -> NDArray[np.float32]:
+        """Truth that members are evaluated by: `values`, with NaN where it is unknown."""
         if self.known is None:
             return self.values
         return np.where(self.known, self.values, np.float32(np.nan))
@@ -101,9 +105,9 @@ def check_labels(y: Any, n_samples: int) -> tuple[NDArray[np.bool_], NDArray[np.
         numbers = array.astype(np.float64)
     except (TypeError, ValueError):
         raise DataError("y must hold 0 and 1 only; some entries are not numbers.") from None
-    held: NDArray[np.bool_] = numbers == 1.0
+    positive: NDArray[np.bool_] = numbers == 1.0
     known = ~np.isnan(numbers)
-    if (wrong := known & (held != (numbers != 0.0))).any():
+    if (wrong := known & (positive != (numbers != 0.0))).any():
         row, column = (int(i) for i in np.argwhere(wrong)[0])
         raise DataError(
             f"y must hold 0 and 1 only, got {numbers[row, column]} at sample {row}, label {column}."
@@ -113,7 +117,7 @@ def check_labels(y: Any, n_samples: int) -> tuple[NDArray[np.bool_], NDArray[np.
             f"y is unknown in all samples for {nothing.size:,} label(s), first {nothing[0]}.\n"
             "Hint: leave them out."
         )
-    return held, None if known.all() else known
+    return positive, None if known.all() else known
 
 
 Progress = Callable[[int, int], None]
@@ -161,40 +165,36 @@ def blend_weights(members: Sequence[NDArray[Any]], y: NDArray[Any]) -> NDArray[n
     :math:`-\sum \log \sum_m w_m q_m`, that of a mixture, convex in the weights. The EM step
     :math:`w_m \leftarrow \mathrm{mean}(w_m q_m / \sum_j w_j q_j)` never raises it.
     """
-    n_samples = y.shape[0]
+    weights = np.full(len(members), 1.0 / len(members))
     if y.size == 0:
-        return np.full(len(members), 1.0 / len(members))
-    most = max(1, MAX_BLENDED // max(1, y.shape[1]))
-    rows = np.arange(n_samples)
-    if n_samples > most:
-        rows = np.sort(np.random.default_rng(0).permutation(n_samples)[:most])
+        return weights
+    rows, most = np.arange(len(y)), max(1, MAX_BLENDED // y.shape[1])
+    if rows.size > most:
+        rows = np.sort(np.random.default_rng(0).permutation(rows)[:most])
     known = ~np.isnan(y[rows])
     happened = y[rows] > 0.5
     q = np.stack([np.where(happened, p[rows], 1.0 - p[rows])[known] for p in members])
     q = np.maximum(q.astype(np.float64), FLOOR)
-    weights = np.full(len(members), 1.0 / len(members))
     for _ in range(N_STEPS):
         mixed = weights @ q
-        new = weights * (q @ (1.0 / mixed)) / mixed.size
-        new /= new.sum()
-        moved = float(np.abs(new - weights).max())
-        weights = new
-        if moved < 1e-5:
+        before, weights = weights, weights * (q @ (1.0 / mixed)) / mixed.size
+        weights /= weights.sum()
+        if float(np.abs(weights - before).max()) < 1e-5:
             break
     return weights
 
 
 @dataclass(frozen=True, slots=True)
 class PooledMap:
-    """Log-odds of an instance: ``start + slope * level + share * log-odds of the prevalence``."""
+    """Log-odds of an instance: ``start + slope * value + share * log-odds of the prevalence``."""
 
     start: float
     slope: float
     share: float
 
-    def probabilities(self, level: NDArray[Any], prior: Float) -> NDArray[np.float32]:
-        """Return probabilities from levels and the prevalence of each label."""
-        odds = self.start + self.slope * level + self.share * log_odds(prior)
+    def probabilities(self, value: NDArray[Any], prior: Float) -> NDArray[np.float32]:
+        """Return probabilities from log-odds and the prevalence of each label."""
+        odds = self.start + self.slope * value + self.share * log_odds(prior)
         return (1.0 / (1.0 + np.exp(-np.clip(odds, -30.0, 30.0)))).astype(np.float32)
 
 
@@ -205,33 +205,33 @@ def log_odds(proba: NDArray[Any]) -> Float:
 
 
 def fit_pooled_map(
-    level: NDArray[Any], y: NDArray[Any], prior: Float, rng: np.random.Generator
+    value: NDArray[Any], y: NDArray[Any], prior: Float, rng: np.random.Generator
 ) -> PooledMap:
-    """Fit one logistic regression for all labels on out-of-fold levels and prevalences."""
+    """Fit one logistic regression for all labels on out-of-fold log-odds and prevalences."""
     if y.shape[1] == 0:
         return PooledMap(0.0, 1.0, 0.0)
     rows = np.sort(rng.permutation(y.shape[0])[: max(1, MAX_MAPPED // y.shape[1])])
     known = ~np.isnan(y[rows])
-    value = level[rows][known]
+    values = value[rows][known]
     share = np.broadcast_to(log_odds(prior), (rows.size, prior.size))[known]
-    held = y[rows][known]
-    design = np.stack([np.ones_like(value), value, share])
-    start, slope, extra = _logistic(design, held, np.array([0.0, 1.0, 0.0]))
+    truth = y[rows][known]
+    design = np.stack([np.ones_like(values), values, share])
+    start, slope, extra = _logistic(design, truth, np.array([0.0, 1.0, 0.0]))
     if slope >= 0.0:
         return PooledMap(float(start), float(slope), float(extra))
     # A decreasing map would reverse the order; then only the prevalence is used.
-    start, extra = _logistic(design[[0, 2]], held, np.array([0.0, 1.0]))
+    start, extra = _logistic(design[[0, 2]], truth, np.array([0.0, 1.0]))
     return PooledMap(float(start), 0.0, float(extra))
 
 
-def _logistic(design: Float, held: NDArray[Any], aim: Float) -> Float:
+def _logistic(design: Float, truth: NDArray[Any], aim: Float) -> Float:
     """Return the weights of the rows of `design`; a weak prior at `aim` keeps them finite."""
     guess = aim
     pull = 1e-2 * np.ones_like(aim)
     for _ in range(25):
         odds = np.clip(guess @ design, -30.0, 30.0)
         chance = 1.0 / (1.0 + np.exp(-odds))
-        slope = design @ (chance - held) + pull * (guess - aim)
+        slope = design @ (chance - truth) + pull * (guess - aim)
         bend = (design * (chance * (1.0 - chance))) @ design.T + np.diag(pull)
         step = np.linalg.solve(bend, slope)
         guess = guess - np.clip(step, -1.0, 1.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -10,12 +10,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from hierlpr.first_stage.descent import Layers, NetworkPlan, predict_network, train_network
-from hierlpr.first_stage.multilabel import (
-    Encoded,
-    LabelColumns,
-    Progress,
-    mean_log_loss,
-)
+from hierlpr.first_stage.multilabel import Encoded, LabelColumns, Progress, mean_log_loss
 
 # The first fold chooses the regularization by log-loss.
 PLANS = tuple(
@@ -27,6 +22,10 @@ FOLDS = 5  # at most as many as networks and as samples or clusters
 N_VALIDATED = 2  # networks whose left-out samples decide when to stop
 # The mean of many networks gains from training longer than is best for one.
 PATIENCE = 0.01
+
+
+# Loss, and layers with probabilities of left-out samples, at each checkpoint of one network.
+_Path = tuple[list[float], list[tuple[Layers, NDArray[np.float32]]]]
 
 
 class NetworkEnsemble:
@@ -54,7 +53,7 @@ class NetworkEnsemble:
         turns = -(-n_networks // folds)
         partitions = [(rng.permutation(n_units) % folds)[unit] for _ in range(turns)]
         apart = [partitions[i // folds] == i % folds for i in range(n_networks)]
-        y, judged = labels.values, labels.judged
+        y, evaluated = labels.values, labels.evaluated
         done = 0
 
         def train(jobs: list[tuple[int, NetworkPlan, bool]]) -> list[_Path]:
@@ -62,7 +61,13 @@ class NetworkEnsemble:
             nonlocal done
             tasks = (
                 delayed(_train_apart)(
-                    x[~apart[i]], y[~apart[i]], x[apart[i]], judged[apart[i]], plan, seeds[i], often
+                    x[~apart[i]],
+                    y[~apart[i]],
+                    x[apart[i]],
+                    evaluated[apart[i]],
+                    plan,
+                    seeds[i],
+                    often,
                 )
                 for i, plan, often in jobs
             )
@@ -75,14 +80,14 @@ class NetworkEnsemble:
             return paths
 
         tried = train([(0, plan, True) for plan in PLANS])
-        best = int(np.argmin([min(path.losses) for path in tried]))
+        best = int(np.argmin([min(losses) for losses, _ in tried]))
         plan = PLANS[best]
         n_validated = min(N_VALIDATED, folds)
         paths = [tried[best], *train([(i, plan, True) for i in range(1, n_validated)])]
         at = _last_good(paths)
         self.plan_ = replace(plan, epochs=_ends(plan)[at])
         others = train([(i, self.plan_, False) for i in range(n_validated, n_networks)])
-        states = [path.states[at] for path in paths] + [path.states[-1] for path in others]
+        states = [x[at] for _, x in paths] + [x[-1] for _, x in others]
         self.networks_ = [layers for layers, _ in states]
         self.outside_ = np.zeros_like(y)
         for rows, (_, proba) in zip(apart, states, strict=True):
@@ -98,14 +103,6 @@ class NetworkEnsemble:
         return out
 
 
-@dataclass(frozen=True, slots=True)
-class _Path:
-    """Loss, layers and probabilities of left-out samples at each checkpoint of one network."""
-
-    losses: list[float]
-    states: list[tuple[Layers, NDArray[np.float32]]]
-
-
 def _ends(plan: NetworkPlan) -> list[int]:
     """Return the epochs after which a network is validated, ending with the last."""
     return sorted({max(1, round(plan.epochs * k / 100)) for k in CHECKPOINTS})
@@ -113,8 +110,8 @@ def _ends(plan: NetworkPlan) -> list[int]:
 
 def _last_good(paths: list[_Path]) -> int:
     """Return the last checkpoint, reached by all paths, whose loss is nearly the smallest."""
-    reached = min(len(path.losses) for path in paths)
-    loss = np.sum([path.losses[:reached] for path in paths], axis=0)
+    reached = min(len(losses) for losses, _ in paths)
+    loss = np.sum([losses[:reached] for losses, _ in paths], axis=0)
     return int(np.flatnonzero(loss <= (1.0 + PATIENCE) * loss.min())[-1])
 
 
@@ -123,15 +120,16 @@ def _train_apart(
     plan: NetworkPlan, seed: np.random.SeedSequence, often: bool,
 ) -> _Path:  # fmt: skip
     """Train, and validate at the end or, until the loss of left-out samples rises, `often`."""
-    ends, path = _ends(plan) if often else [plan.epochs], _Path([], [])
+    path: _Path = ([], [])
+    (losses, states), ends = path, _ends(plan) if often else [plan.epochs]
 
     def watch(epoch: int, layers: Layers) -> bool:
         if epoch not in ends:
             return False
         proba = predict_network(layers, x_apart)
-        path.losses.append(mean_log_loss(proba, y_apart))
-        path.states.append(([(weight.copy(), bias.copy()) for weight, bias in layers], proba))
-        return path.losses[-1] > (1.0 + 3.0 * PATIENCE) * min(path.losses)
+        losses.append(mean_log_loss(proba, y_apart))
+        states.append(([(weight.copy(), bias.copy()) for weight, bias in layers], proba))
+        return losses[-1] > (1.0 + 3.0 * PATIENCE) * min(losses)
 
     # The rounding of matrix products depends on the number of threads.
     with threadpool_limits(limits=1, user_api="blas"):

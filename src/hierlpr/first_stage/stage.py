@@ -35,8 +35,8 @@ from hierlpr.first_stage.projection_forest import ProjectionForest
 
 MEMBERS = ("forest", "kernel", "networks")
 LEAST_WEIGHT = 0.05  # a member that gets less does not help
-# A forest of a few trees gets a smaller weight than one of many (.05 against .2 on 150 flowers); one
-# whose first trees get less than this is not grown further.
+# A forest of a few trees gets a smaller weight than one of many (.05 against .2 on 150 flowers); if
+# it gets less than this, no more trees are grown.
 TRIAL_TREES = 25
 LEAST_TRIAL_WEIGHT = 0.02
 
@@ -53,10 +53,8 @@ class FirstStage(BaseEstimator):  # type: ignore[misc]
     ----------
     members : sequence of {"forest", "kernel", "networks"}
         Kinds of models to average; by default all three.
-    n_networks : int
-        Networks, from different seeds; at least 2.
-    n_trees : int
-        Trees of the forest.
+    n_networks, n_trees : int
+        Networks, from different seeds (at least 2), and trees of the forest.
     n_jobs : int, optional
         Processes, as in joblib; results do not depend on it.
     random_state : int
@@ -66,10 +64,9 @@ class FirstStage(BaseEstimator):  # type: ignore[misc]
     ----------
     members_ : dict
         The members in use, fitted.
-    weights_ : dict
-        Weight of every member, 0 for those left out.
-    losses_ : dict
-        Out-of-fold log-loss per sample, of each member and of all together.
+    weights_, losses_ : dict
+        Weight of every member, 0 for those left out, and its out-of-fold log-loss per sample; also
+        the loss of all together.
     map_ : PooledMap
         From the log-odds of the average and of the prevalence to log-odds.
     oof_proba_ : ndarray
@@ -105,23 +102,15 @@ class FirstStage(BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         """Learn the probabilities of all labels.
 
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
-            NaN is a missing value. Text and categorical columns are categories. A list of texts
-            is vectorized by tf-idf.
-        y : matrix of shape (n_samples, n_labels)
-            0 or 1; NaN where unknown. Members then learn from the probability that a kernel
-            method estimates.
-        clusters : array-like of shape (n_samples,), series or frame of one column, optional
-            One id per sample, such as its patient. Out-of-fold probabilities are then of new
-            clusters: no member has learned from another sample of the same one.
-        on_progress : callable, optional
-            Called as ``on_progress(done, total)``.
+        In `X` (array, sparse matrix, data frame or list of texts, see `FeatureEncoder`) NaN is a
+        missing value. `y` (samples x labels) is 0 or 1, NaN where unknown; members then learn from
+        the probability that a kernel method estimates. With `clusters`, one id per sample,
+        out-of-fold probabilities are of new clusters: no member has learned from another sample of
+        the same one. `on_progress` is called as ``on_progress(done, total)``.
         """
         encoder = FeatureEncoder().fit(X)
         x = encoder.transform(X)
-        held, known = check_labels(y, x.shape[0])
+        positive, is_known = check_labels(y, x.shape[0])
         if x.shape[0] < 2:
             raise DataError(f"{x.shape[0]} sample: there is nothing to learn from fewer than 2.")
         self._check()
@@ -133,7 +122,7 @@ class FirstStage(BaseEstimator):  # type: ignore[misc]
             self.feature_names_in_ = np.array(encoder.names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        labels = replace(LabelColumns.of(held, known), cluster=cluster)
+        labels = replace(LabelColumns.of(positive, is_known), cluster=cluster)
         if labels.known is not None:
             kernel = KernelRidge()
             kernel.learn(x, labels)
@@ -149,8 +138,7 @@ class FirstStage(BaseEstimator):  # type: ignore[misc]
         x = self.encoder_.transform(X)
         parts = [self.weights_[name] * member.proba(x) for name, member in self.members_.items()]
         average = np.asarray(sum(parts[1:], parts[0]), dtype=np.float32)
-        proba = self.map_.probabilities(log_odds(average), self.prior_)
-        return self.labels_.spread(proba)
+        return self.labels_.spread(self.map_.probabilities(log_odds(average), self.prior_))
 
     def predict(self, X: Any) -> NDArray[np.bool_]:
         """Return the labels with a probability of one half or more."""
@@ -205,7 +193,7 @@ class FirstStage(BaseEstimator):  # type: ignore[misc]
                 fitted[name] = self._member(name, TRIAL_TREES)
                 fitted[name].learn(x, labels, None)
                 outside = [member.outside_ for member in fitted.values()]
-                if blend_weights(outside, labels.judged)[-1] < LEAST_TRIAL_WEIGHT:
+                if blend_weights(outside, labels.evaluated)[-1] < LEAST_TRIAL_WEIGHT:
                     continue
             fitted[name] = self._member(name, self.n_trees)
             fitted[name].learn(x, labels, report)
@@ -221,7 +209,7 @@ class FirstStage(BaseEstimator):  # type: ignore[misc]
 
     def _blend(self, fitted: dict[str, Member], labels: LabelColumns) -> None:
         """Choose weights without members that get too little, and the map of their average."""
-        y = labels.judged
+        y = labels.evaluated
         outside = {name: member.outside_ for name, member in fitted.items()}
         used = list(fitted)
         while True:
@@ -235,9 +223,9 @@ class FirstStage(BaseEstimator):  # type: ignore[misc]
         self.members_ = {name: fitted[name] for name in used}
         mixed = sum(w * outside[name] for name, w in zip(used, weights, strict=True))
         self.prior_ = labels.prior
-        level = log_odds(np.asarray(mixed, dtype=np.float32))
-        self.map_ = fit_pooled_map(level, y, self.prior_, np.random.default_rng(self.random_state))
-        self.outside_ = self.map_.probabilities(level, self.prior_)
+        odds = log_odds(np.asarray(mixed, dtype=np.float32))
+        self.map_ = fit_pooled_map(odds, y, self.prior_, np.random.default_rng(self.random_state))
+        self.outside_ = self.map_.probabilities(odds, self.prior_)
         self.losses_ = {name: mean_log_loss(p, y) for name, p in outside.items()}
         self.losses_["together"] = mean_log_loss(self.outside_, y)
 
