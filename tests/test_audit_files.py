@@ -91,6 +91,17 @@ def test_from_scores_to_certified_calls(files, tmp_path):
     assert f"After 160 checked samples: at least 80 % of {len(calls):,} calls" in done.stdout
     assert sum(truth[row["sample"], row["label"]] for row in calls) >= 0.8 * len(calls) > 0
     assert list(calls[0]) == ["sample", "label", "score", "checked"]
+    page, folder = tmp_path / "report.html", files[0]
+    inputs = ["report", "--model", folder / "m.hlpr", "--scores", folder / "scores.csv"]
+    done = CliRunner().invoke(main, [*map(str, [*inputs, "--audit", out, "--out", page])])
+    assert done.exit_code == 0, done.output
+    text = page.read_text()
+    assert f"at least 80 % of {len(calls):,} calls" in text.replace("\xa0", " ")
+    assert "Certified calls by number of checks" in text
+    (tmp_path / "other.csv").write_text((folder / "scores.csv").read_text().replace("p0,", "q,"))
+    inputs[-1] = tmp_path / "other.csv"
+    done = CliRunner().invoke(main, [*map(str, [*inputs, "--audit", out, "--out", page])])
+    assert "about other samples than the report: 'q'" in done.output
 
 
 def test_clusters_and_answers_out_of_order(files, tmp_path):

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Unpack
 
 from hierlpr._utils import AnyPath
 from hierlpr._utils.files import check_page_name, refuse_overlap
+from hierlpr.audit import load_audit
 from hierlpr.cutoff.split import split_for_cutoff
 from hierlpr.data.clusters import cluster_ids
 from hierlpr.data.tables import draw_samples, sample_limit
@@ -251,12 +252,14 @@ def report_file(
     title: str | None = None,
     max_samples: int = 200,
     weights: AnyPath | None = None,
+    audit: AnyPath | None = None,
     **options: Unpack[RunKeywords],
 ) -> ReportOutcome:
     """Write one self-contained HTML page about a model on samples, with truth or (None) without.
 
     `title` and `max_samples` are as in :func:`hierlpr.report.write_report`, `weights` as in
-    `fit_file`. For the other options see `RunKeywords`.
+    `fit_file`; `audit` is the folder of an audit of these samples. For the other options see
+    `RunKeywords`.
     """
     from hierlpr.report import write_report
 
@@ -276,5 +279,6 @@ def report_file(
         about={k[4:].capitalize(): os.path.basename(x) for k, x in inputs.items() if x is not None},
         max_samples=max_samples,
         **per_sample.of(data.pair.scores, files[0]),
+        audit=None if audit is None else load_audit(audit),
     )
     return ReportOutcome(page, (*data.reports, *per_sample.reports), data.notes)

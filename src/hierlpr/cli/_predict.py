@@ -207,6 +207,7 @@ def check(
     200,
     least=0,
 )
+@opt.path("--audit", "DIR", "Show the audit of these samples in this folder.", required=False)
 @opt.missing_truth
 @opt.propagate_truth
 @opt.weights

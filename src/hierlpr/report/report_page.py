@@ -15,6 +15,7 @@ import numpy as np
 
 from hierlpr._utils.checks import check_count
 from hierlpr._utils.files import check_page_name
+from hierlpr.audit import Audit
 from hierlpr.cutoff.decisions import REASONS, parts_of
 from hierlpr.cutoff.sets import SET_WORDS
 from hierlpr.data.clusters import cluster_numbers
@@ -32,6 +33,7 @@ from hierlpr.plots.displays import (
 )
 from hierlpr.plots.drawing import line_style, percent_axis
 from hierlpr.report.answer import Answer, answer_of, percent, seen_warnings
+from hierlpr.report.audit_part import AuditPart, audit_figure, audit_part
 from hierlpr.report.entries import (
     Names,
     choose_samples,
@@ -68,6 +70,7 @@ class Report:
     labels: dict[str, Any]
     chosen: str  # how the samples that are shown were chosen
     samples: list[dict[str, Any]]
+    audit: AuditPart | None = None
 
     def __repr__(self) -> str:
         # Shells and notebooks show what write_report returns: the answer, not every array.
@@ -92,6 +95,7 @@ def write_report(
     sample_weight: Any = None,
     clusters: Any = None,
     named: tuple[Any, Any] | None = None,
+    audit: Audit | None = None,
 ) -> Report:
     """Write one self-contained HTML file: the answer, curves, hierarchy, samples and labels.
 
@@ -122,6 +126,8 @@ def write_report(
     named : pair of arrays, optional
         Of a model for one name per sample: the label of each sample (-1: none) and its chance, if
         the model was calibrated on these samples and named each of them by cross-calibration.
+    audit : Audit, optional
+        An audit of these samples, whose checks and certificate are shown too.
 
     Returns
     -------
@@ -145,10 +151,9 @@ def write_report(
     check_page_name(path)
     if not isinstance(model, HierLPR):  # a classifier: features become scores
         model, scores = model.model_, model.score_table(scores)
-    options = {"sample_weight": sample_weight, "clusters": clusters, "named": named}
-    report = gather(
-        model, scores, truth, title=title, about=about, max_samples=max_samples, **options
-    )
+    options: dict[str, Any] = {"sample_weight": sample_weight, "clusters": clusters}
+    options |= {"named": named, "audit": audit, "max_samples": max_samples}
+    report = gather(model, scores, truth, title=title, about=about, **options)
     for note in seen_warnings(report.summary.counts):
         warnings.warn(note, HierlprWarning, stacklevel=2)
     write_page(path, render(report))
@@ -166,6 +171,7 @@ def gather(
     sample_weight: Any = None,
     clusters: Any = None,
     named: tuple[Any, Any] | None = None,
+    audit: Audit | None = None,
 ) -> Report:
     """Compute all numbers of the report; parameters as in `write_report`."""
     max_samples = check_count(max_samples, name="max_samples", least=0)
@@ -191,12 +197,15 @@ def gather(
         labels=label_entries(summary.counts),
         chosen=chosen,
         samples=sample_entries(output, rows),
+        audit=None if audit is None else audit_part(audit, output.samples),
     )
 
 
 def render(report: Report) -> str:
     """Return the page as text."""
     figures = _figures(report)
+    if report.audit is not None:
+        figures = (audit_figure(report.audit), *figures)
     data = _data(report) | {"figures": {x.key: x.plot for x in figures}}
     if figures and report.names is None:
         data |= _cutoff_data(report)
@@ -209,6 +218,7 @@ def render(report: Report) -> str:
         report=report,
         answer=report.answer,
         names=report.names,
+        audit=report.audit,
         names_figure=None if report.names is None else _names_figure(report.names),
         figures=figures,
     )
