@@ -338,16 +338,75 @@ def test_two_commands_for_every_format_and_the_same_format_back(kind, tmp_path):
 def test_certified_precision_at_every_rank(tmp_path):
     file, known, _ = sintax(tmp_path, 8, 2000)
     done = learn_names(file, known, precision=0.8, confidence=0.9)
-    assert done.promise.startswith("At least 80 % of the names are correct at each of these ranks")
+    assert "named at one of these ranks or deeper, at least 80 % are correct" in done.promise
+    assert "Nothing is promised of the names that stop at a rank" in done.promise
     for row in done.ranks:
         assert row.correct is None or row.correct > 0.75
+    named = np.array([row.named for row in done.ranks])
+    assert [row.stop for row in done.ranks] == pytest.approx(-np.diff([*named, 0.0]))
+    right = np.array([row.stop * (row.stop_correct or 0.0) for row in done.ranks])
+    assert done.wrong == pytest.approx(named[0] - right.sum())
     strict = learn_names(file, known, precision=0.999, confidence=0.9)
     assert strict.promise.startswith("No rank can be certified")
     assert strict.ranks == ()
     assert strict.more.startswith("About 6,906 labelled samples are needed for this precision")
     strict = learn_names(file, known, precision=0.99, confidence=0.9)
     assert strict.wrong == 0
-    assert strict.more.startswith("No rank is certified on nine tenths of the held-out")
+    assert strict.more.startswith("No rank is certified on most of the held-out")
+
+
+def test_clusters_stay_whole_and_count_once(tmp_path):
+    file, known, _ = sintax(tmp_path, 12)
+    donor = {f"a{i}": f"d{i // 5}" for i in range(N)}
+    table = tmp_path / "donors.csv"
+    table.write_text("sample,cluster\n" + "".join(f"{x},{y}\n" for x, y in donor.items()))
+    rows = zip(known.read_text().splitlines(), ["donor", *donor.values()], strict=True)
+    known.write_text("".join(f"{row}\t{cluster}\n" for row, cluster in rows))
+    goals = ({"error": 0.1, "confidence": 0.9}, {"precision": 0.5, "confidence": 0.9})
+    for goal in goals:
+        done = [learn_names(file, known, clusters=x, **goal) for x in (donor, table, "donor")]
+        assert done[0].n_clusters == N // 5
+        assert done[0].n_held_out % 5 == 0 < done[0].n_held_out
+        assert len({str(x.ranks) for x in done}) == 1
+        assert "of new clusters" in done[0].promise
+    # A cluster for each sample is the same as none.
+    alone = {x: x for x in donor}
+    both = [learn_names(file, known, error=0.1, clusters=x) for x in (None, alone)]
+    assert both[0].ranks == both[1].ranks
+    assert both[1].n_clusters is None
+    few = {x: f"d{i % 12}" for i, x in enumerate(donor)}
+    assert "About 27 labelled clusters" in learn_names(file, known, error=0.1, clusters=few).more
+    run("--predictions", file, "--truth", known, "--clusters", table, "--out", tmp_path / "m")
+
+
+@pytest.mark.parametrize(
+    ("clusters", "message"),
+    [
+        (lambda i: "one", "all 30 samples are of one cluster"),
+        (lambda i: i // 10, "3 labelled clusters are too few; about 27 are needed"),
+        (lambda i: "" if i < 2 else i // 3, "2 of 30 samples have no cluster: 'a0', 'a1'"),
+        ("donor", "no column 'donor'.*\n.*with clusters="),
+    ],
+)
+def test_clusters_that_are_of_no_use_are_refused(clusters, message, tmp_path):
+    file, known, _ = sintax(tmp_path, 6, 30)
+    if callable(clusters):
+        clusters = {f"a{i}": clusters(i) for i in range(30)}
+    with pytest.raises(HierlprError, match=message):
+        learn_names(file, known, clusters=clusters)
+
+
+def test_samples_that_seem_to_belong_together_are_noticed(tmp_path):
+    file, known, _ = sintax(tmp_path, 12)
+    assert not [x for x in learn_names(file, known).notes if "belong together" in x]
+    predicted = file.read_text().splitlines()
+    order = np.argsort([x.split("g:")[1][:2] for x in predicted], kind="stable")
+    name = {f"a{i}": f"cam{k // 10}_{k}" for k, i in enumerate(order)}
+    for path in (file, known):
+        rows = [row.split("\t", 1) for row in path.read_text().splitlines()]
+        path.write_text("".join(f"{name.get(x, x)}\t{rest}\n" for x, rest in rows))
+    notes = learn_names(file, known).notes
+    assert [x for x in notes if "belong together" in x and x.is_warning]
 
 
 def test_ranks_with_terminal_escapes_are_printed_as_text(tmp_path):
@@ -378,7 +437,7 @@ def test_the_command_learns_and_names(tmp_path):
     shares = re.findall(r"[\d.]+(?= % with a wrong name)", page.read_text().replace("\xa0", " "))
     assert f"{shares[0]} % got a wrong name" in done.stdout  # one number in both places
     assert "At most 20 % of new samples get a wrong name." in done.stdout
-    assert "named at 0.8" in done.stdout
+    assert "at 0.8" in done.stdout
     done = run("--model", model, "--predictions", file, "--out", out, "--json", "-")
     assert json.loads(done.stdout)["n_samples"] == N
     assert len(out.read_text().splitlines()) == N + 1
@@ -409,7 +468,7 @@ def test_models_and_truth_of_another_kind(tmp_path):
         assign_names(tmp_path / "fit.hlpr", file, tmp_path / "out.csv")
     learn_names(file, known, tmp_path / "m.hlpr")
     other, row = tmp_path / "other.tsv", "s{}\tX;Y\t0.5\n".format
-    other.write_text("Feature ID\tTaxon\tConfidence\n" + "".join(map(row, range(9))))
+    other.write_text("Feature ID\tTaxon\tConfidence\n" + "".join(map(row, range(30))))
     with pytest.raises(FileError, match=r"none of the predicted names.*\n.*same taxonomy"):
         assign_names(tmp_path / "m.hlpr", other, tmp_path / "out.csv")
     assert "a copy" in learn_names(other, other).notes[-1]

@@ -32,7 +32,7 @@ from hierlpr.cutoff.decisions import decide
 from hierlpr.cutoff.goal import Promise
 from hierlpr.data.tables import Table
 from hierlpr.io.predictions import read_predictions
-from hierlpr.io.true_names import read_known_names
+from hierlpr.io.true_names import read_true_names
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
@@ -69,7 +69,7 @@ def names(rng, name):
     """Return a model of 60 % of the sequences of a set, and the others as the population."""
     path = DATA / "taxa" / f"{name}.tsv.gz"
     found = read_predictions(path)
-    rows, truth, _ = read_known_names(path, found, column="Truth")
+    rows, truth, _ = read_true_names(path, found, column="Truth")
     scores, h = found.scores[rows], found.hierarchy
     fit, rest = np.split(rng.permutation(rows.size), [int(0.6 * rows.size)])
     model = HierLPR(h).fit(Table(scores[fit], h.labels), truth[fit])

@@ -33,7 +33,7 @@ from scipy.special import betaln, logit, ndtri
 from hierlpr import HierLPR, simulate
 from hierlpr.data.tables import Table
 from hierlpr.io.predictions import read_predictions
-from hierlpr.io.true_names import read_known_names
+from hierlpr.io.true_names import read_true_names
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "guarantee"))
@@ -113,7 +113,7 @@ def real(name, rng, cache):
     spec.loader.exec_module(module)
     if name in ("its", "16s"):
         found = read_predictions(module.DATA / f"taxa/{name}.tsv.gz")
-        rows, truth, _ = read_known_names(module.DATA / f"taxa/{name}.tsv.gz", found)
+        rows, truth, _ = read_true_names(module.DATA / f"taxa/{name}.tsv.gz", found)
         is_fit = rng.random(rows.size) < 0.5
         model = HierLPR(found.hierarchy)
         model.fit(Table(found.scores[rows[is_fit]], found.hierarchy.labels), truth[is_fit])

@@ -29,7 +29,7 @@ from hierlpr.cutoff.instances import holds_at
 from hierlpr.cutoff.set_values import likely_paths
 from hierlpr.data.tables import Table
 from hierlpr.io.predictions import read_predictions
-from hierlpr.io.true_names import read_known_names
+from hierlpr.io.true_names import read_true_names
 from hierlpr.report.names import name_by_threshold
 
 HERE = Path(__file__).resolve().parent
@@ -109,7 +109,7 @@ def worst_confidence(scores, truth, hierarchy) -> np.ndarray:
 def run_set(path: Path, config: dict, n_runs: int) -> Iterator[dict]:
     """Yield one row per run and rule."""
     found = read_predictions(path)
-    rows, truth, _ = read_known_names(path, found, column="Truth")
+    rows, truth, _ = read_true_names(path, found, column="Truth")
     scores, h = found.scores[rows], found.hierarchy
     own = sparse.eye_array(h.n_labels, format="csr", dtype=bool)
     above = sparse.csr_array(h.close_upward(own), dtype=float)

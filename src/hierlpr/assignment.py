@@ -12,7 +12,7 @@ import warnings
 from collections import Counter
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,7 @@ from hierlpr.cutoff.description import percent
 from hierlpr.cutoff.sets import least_samples
 from hierlpr.cutoff.split import calibration_share as default_share
 from hierlpr.cutoff.split import split_samples
+from hierlpr.data.clusters import cluster_note, cluster_numbers
 from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError, FileError, HierlprWarning, Note, UnreachableWarning
 from hierlpr.hierarchy import Hierarchy
@@ -34,14 +35,16 @@ from hierlpr.io.predictions import (
     write_like_input,
 )
 from hierlpr.io.table_output import output_ending, write_table
-from hierlpr.io.true_names import read_known_names
+from hierlpr.io.true_names import read_cluster_ids, read_true_names
 from hierlpr.model import HierLPR, load_model
 from hierlpr.model.new_names import OTHER_RANK, extend, match_names
 from hierlpr.report import names
 
 BATCH = 1 << 17  # samples named at a time
 MOST_REPORTED = 20_000  # samples of a report on new predictions
-N_PARTS = 10  # of the held-out samples; each is named after calibrating on the others
+# Parts of the held-out samples, each named after calibrating on the others; a part per sample of
+# few, because promises go by whole numbers: 5 of 50 samples may be wrong, but only 4 of 45.
+N_PARTS, FEW_HELD_OUT = 10, 200
 LEAST_SHOWN = 20  # held-out samples for shares of them
 FLAT, SURE_GAIN = 0.1, 0.02  # correct ranks per sample
 
@@ -51,7 +54,7 @@ class LearnOutcome:
     """A model that names samples, and how it did on samples that it had not seen.
 
     `wrong` is the share of held-out samples with a wrong name, `usual_wrong` that with the
-    threshold `usual`. Both, and `ranks`, come from cross-calibration: each tenth of the held-out
+    threshold `usual`. Both, and `ranks`, come from cross-calibration: each part of the held-out
     samples is named after calibrating on the others. The model itself is calibrated on all. If the
     held-out samples are too few to show anything, both are None, and `ranks` is empty.
     """
@@ -60,6 +63,7 @@ class LearnOutcome:
     n_labelled: int
     n_fitted: int
     n_held_out: int
+    n_clusters: int | None  # of the labelled samples
     promise: str
     ranks: tuple[names.RankRow, ...]
     wrong: float | None
@@ -79,6 +83,26 @@ class AssignOutcome:
     notes: tuple[str, ...]
 
 
+class _Labelled(NamedTuple):
+    """Listed scores and truth of samples, and the number of the cluster of each, if it has one."""
+
+    scores: sparse.csr_array
+    truth: sparse.csr_array
+    cluster: Index | None
+
+    def take(self, rows: Any, columns: Any = slice(None)) -> _Labelled:
+        cluster = None if self.cluster is None else self.cluster[rows]
+        return _Labelled(self.scores[rows][:, columns], self.truth[rows][:, columns], cluster)
+
+    def units(self) -> tuple[Index, int]:
+        """Return the number of the cluster, or else of the sample, of each; and their count."""
+        n = int(self.scores.shape[0])
+        if self.cluster is None:
+            return np.arange(n), n
+        number = np.unique(self.cluster, return_inverse=True)[1].reshape(-1)
+        return number, int(number.max(initial=-1)) + 1
+
+
 def learn_names(
     predictions: Any,
     truth: Any,
@@ -90,6 +114,7 @@ def learn_names(
     confidence: float | None = None,
     truth_column: str | None = None,
     sample_column: str | None = None,
+    clusters: Any = None,
     report: AnyPath | None = None,
     calibration_share: float | None = None,
     seed: int = 0,
@@ -101,7 +126,7 @@ def learn_names(
     ----------
     predictions, truth : path or AnnData
         See :func:`hierlpr.io.predictions.read_predictions` and
-        :func:`hierlpr.io.true_names.read_known_names`.
+        :func:`hierlpr.io.true_names.read_true_names`.
     out : path, optional
         Where to write the model.
     hierarchy : Hierarchy, optional
@@ -110,7 +135,8 @@ def learn_names(
     error : float, optional
         At most this share of new samples gets a wrong name; 0.1 if `precision` is not given.
     precision : float, optional
-        Instead: at least this share of the names is correct, at every rank, with `confidence`.
+        Instead: of the samples named at a rank or deeper, at least this share is correct at that
+        rank, for every rank, with `confidence`.
     confidence : float, optional
         The probability with which the promise holds for these calibration samples; 0.9 if it is
         not given with `precision`.
@@ -118,6 +144,9 @@ def learn_names(
         The column of the true names.
     sample_column : str, optional
         The column of the truth with the samples; by default that in which most are found.
+    clusters : str, path or mapping, optional
+        The donor, camera or genus of each sample: a column of the truth, a table of sample and
+        cluster, or a mapping. The promise is then about samples of new clusters.
     report : path, optional
         Where to write a page about the held-out samples, with the names of the outcome.
     calibration_share : float, optional
@@ -128,36 +157,40 @@ def learn_names(
         Options of `read_predictions`.
     """
     check_page_name(report)
-    if error is not None and precision is not None:
-        raise DataError("error and precision exclude each other; give one.")
-    goal: dict[str, Any] = {"confidence": confidence}
-    if precision is None:
-        goal |= {"error": 0.1 if error is None else error, "one_path": True}
-    else:
-        goal = {"precision": precision, "confidence": 0.9 if confidence is None else confidence}
-    files = {"the predictions": predictions, "the truth": truth}
-    refuse_overlap(
-        {"the model": out, "the report": report}, {k: x for k, x in files.items() if _is_path(x)}
-    )
+    goal = _goal(error, precision, confidence)
+    inputs = {"the predictions": predictions, "the truth": truth}
+    refuse_overlap({"the model": out, "the report": report}, _paths(inputs))
     found = read_predictions(predictions, hierarchy=hierarchy, **reading)
-    rows, held, notes = read_known_names(
+    rows, held, notes = read_true_names(
         truth, found, column=truth_column, sample_column=sample_column
     )
     if precision is not None:
         named = zip(found.hierarchy.labels, found.ranks, strict=True)
         goal["groups"] = {label: rank or OTHER_RANK for label, rank in named}
-    scores = found.scores[rows]
-    if np.array_equal(scores.indptr, held.indptr) and np.array_equal(scores.indices, held.indices):
+    scores, samples = found.scores[rows], [found.samples[i] for i in rows.tolist()]
+    if np.array_equal(scores.nonzero(), held.nonzero()):
         notes = (*notes, "every predicted name is true: is the truth a copy of the predictions?")
+    cluster = None
+    if clusters is not None:
+        ids = read_cluster_ids(clusters, truth, samples, sample_column=sample_column)
+        cluster = cluster_numbers(ids, Table(scores, found.hierarchy.labels))
+    elif note := cluster_note(samples, held, found.hierarchy.labels):
+        text = f"{note}. If they belong together, no promise holds unless clusters= says so"
+        notes = (*notes, Note(text, is_warning=True))
+    labelled = _Labelled(scores, held, cluster)
+    n_units, what = labelled.units()[1], "samples" if cluster is None else "clusters"
     if calibration_share is None:
         promise: Literal["calls", "sets"] = "sets" if precision is None else "calls"
-        calibration_share = default_share(rows.size, promise=promise)
-    fitted, kept = split_samples(rows.size, calibration_share, seed, name=found.path)
+        calibration_share = default_share(n_units, promise=promise)
+    fitted, kept = split_samples(rows.size, calibration_share, seed, unit=cluster, name=found.path)
+    if labelled.take(kept).units()[1] < 2:
+        least = round(_least_calibrating(goal) / calibration_share)
+        raise DataError(f"{n_units} labelled {what} are too few; about {least:,} are needed.")
     rng = np.random.default_rng(seed)
     half = rng.permutation(fitted)[: fitted.size // 2]
-    small, columns = _fit(found, scores[half], held[half])
-    fewer, _ = _cross_name(small, scores[kept][:, columns], held[kept][:, columns], goal, rng)
-    model, columns = _fit(found, scores[fitted], held[fitted])
+    small, columns = _fit(found, labelled.take(half))
+    fewer, _ = _cross_name(small, labelled.take(kept, columns), goal, rng)
+    model, columns = _fit(found, labelled.take(fitted))
     model.path_style_ = {
         **found.style,
         "ranks": dict(zip(found.hierarchy.labels, found.ranks, strict=True)),
@@ -165,26 +198,29 @@ def learn_names(
     }
     if found.format == "anndata":  # where new cells have the same
         model.path_style_["reading"] = {k: v for k, v in reading.items() if v}
-    scores, held = scores[:, columns], held[:, columns]
-    ours, chance = _cross_name(model, scores[kept], held[kept], goal, rng)
-    _calibrate(model, scores[kept], held[kept], goal)
+    held_out = labelled.take(kept, columns)
+    ours, chance = _cross_name(model, held_out, goal, rng)
+    unit, n_kept = held_out.units()
+    _calibrate(model, held_out, goal)
     if report is not None:
-        names_of_page = {"truth": held[kept], "named": (ours.label, chance)}
-        _write_report(report, model, found, scores[kept], rows[kept], **names_of_page)
+        names_of_page = {"truth": held_out.truth, "named": (ours.label, chance)}
+        _write_report(report, model, found, held_out.scores, rows[kept], **names_of_page)
     if out is not None:
         model.save(out)
     h, usual = model.hierarchy_, names.usual_threshold(model)
-    theirs = names.NamedSamples(names.name_by_threshold(scores[kept], h, usual), h, held[kept])
-    more = _too_few(kept.size, goal, calibration_share)
+    by_threshold = names.name_by_threshold(held_out.scores, h, usual)
+    theirs = names.NamedSamples(by_threshold, h, held_out.truth)
+    more = _too_few(n_kept, goal, calibration_share, what)
     is_shown = not more
     if not more:
-        more = _more_samples(rows.size, ours, fewer, goal)
-        is_shown = bool((ours.label >= 0).any()) or not _names_any(model, scores[kept])
+        more = _more_samples(rows.size, ours, fewer, unit, goal)
+        is_shown = bool((ours.label >= 0).any()) or not _names_any(model, held_out.scores)
     return LearnOutcome(
         model=model,
         n_labelled=rows.size,
         n_fitted=fitted.size,
         n_held_out=kept.size,
+        n_clusters=None if cluster is None else n_units,
         promise=names.promise_of(model)[0],
         ranks=names.compare_ranks(model, ours, theirs) if is_shown else (),
         wrong=ours.wrong() if is_shown else None,
@@ -195,54 +231,63 @@ def learn_names(
     )
 
 
-def _is_path(given: Any) -> bool:
-    return isinstance(given, str | os.PathLike)
+def _goal(error: float | None, precision: float | None, confidence: float | None) -> dict[str, Any]:
+    """Return the options of `calibrate_sets` or, with a precision, of `calibrate`."""
+    if precision is None:
+        error = 0.1 if error is None else error
+        return {"error": error, "confidence": confidence, "one_path": True}
+    if error is not None:
+        raise DataError("error and precision exclude each other; give one.")
+    return {"precision": precision, "confidence": 0.9 if confidence is None else confidence}
 
 
-def _fit(
-    found: Predictions, scores: sparse.csr_array, truth: sparse.csr_array
-) -> tuple[HierLPR, NDArray[np.intp]]:
+def _paths(inputs: dict[str, Any]) -> dict[str, Any]:
+    return {name: x for name, x in inputs.items() if isinstance(x, str | os.PathLike)}
+
+
+def _fit(found: Predictions, part: _Labelled) -> tuple[HierLPR, NDArray[np.intp]]:
     """Fit on the names that the samples list; all other predicted names are new to the model.
 
     Also returns the predicted label of each label of the model.
     """
     h = found.hierarchy
     is_listed = np.zeros((1, h.n_labels), dtype=bool)
-    is_listed[0, scores.indices] = True
+    is_listed[0, part.scores.indices] = True
     is_fitted = h.close_upward(is_listed)[0] if is_listed.any() else ~is_listed[0]
     columns = np.argsort(~is_fitted, kind="stable")
     labels = [h.labels[i] for i in columns.tolist()]
-    part = columns[: np.count_nonzero(is_fitted)]
-    shown = h.subset(labels[: part.size])
+    own = columns[: np.count_nonzero(is_fitted)]
+    shown = h.subset(labels[: own.size])
+    scores = Table(part.scores[:, own], shown.labels)
+    cluster = part.cluster if part.units()[1] > 1 else None
     with warnings.catch_warnings():  # the outcome says how many samples are needed
         warnings.filterwarnings("ignore", ".*too few to learn from", HierlprWarning)
-        model = HierLPR(shown).fit(Table(scores[:, part], shown.labels), truth[:, part])
+        model = HierLPR(shown).fit(scores, part.truth[:, own], clusters=cluster)
     return extend(model, Hierarchy(h.edges, labels=labels, names=h.names), {}), columns
 
 
-def _calibrate(
-    model: HierLPR, scores: sparse.csr_array, truth: sparse.csr_array, goal: dict[str, Any]
-) -> None:
-    table = Table(scores, model.hierarchy_.labels)
+def _calibrate(model: HierLPR, part: _Labelled, goal: dict[str, Any]) -> None:
+    table = Table(part.scores, model.hierarchy_.labels)
     method = model.calibrate_sets if "error" in goal else model.calibrate
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnreachableWarning)  # the promise says so itself
-        method(table, truth, **goal)
+        method(table, part.truth, clusters=part.cluster, **goal)
 
 
 def _cross_name(
-    model: HierLPR, scores: Any, truth: Any, goal: dict[str, Any], rng: np.random.Generator
+    model: HierLPR, part: _Labelled, goal: dict[str, Any], rng: np.random.Generator
 ) -> tuple[names.NamedSamples, Float]:
-    """Name each part of the samples after calibrating on the others; also return the chances."""
-    n = int(scores.shape[0])
-    part, label = rng.permutation(n) % N_PARTS, np.full(n, -1, dtype=np.intp)
-    chance = np.zeros(n)
-    for i in range(min(N_PARTS, n)):
-        at = part == i
-        _calibrate(model, scores[~at], truth[~at], goal)
-        table = Table(scores[at], model.hierarchy_.labels)
+    """Name each part after calibrating on the others, clusters whole; also return the chances."""
+    unit, n_units = part.units()
+    n_parts = n_units if n_units <= FEW_HELD_OUT else N_PARTS
+    number = (rng.permutation(n_units) % n_parts)[unit]
+    label, chance = np.full(unit.size, -1), np.zeros(unit.size)
+    for i in range(n_parts if n_units > 2 else 0):
+        at = number == i
+        _calibrate(model, part.take(~at), goal)
+        table = Table(part.scores[at], model.hierarchy_.labels)
         label[at], chance[at] = model.name_samples(table)
-    return names.NamedSamples(label, model.hierarchy_, truth), chance
+    return names.NamedSamples(label, model.hierarchy_, part.truth), chance
 
 
 def _names_any(model: HierLPR, scores: Any) -> bool:
@@ -269,30 +314,34 @@ def _least_calibrating(goal: dict[str, Any]) -> int:
     return least_samples(float(share), goal["confidence"])
 
 
-def _too_few(n_held_out: int, goal: dict[str, Any], share: float) -> str:
-    """Say how many labelled samples are needed, if the held-out ones cannot show anything."""
+def _too_few(n_held_out: int, goal: dict[str, Any], share: float, what: str) -> str:
+    """Say how many samples or clusters are needed, if those held out cannot show anything."""
     least = _least_calibrating(goal)
-    shown = max(LEAST_SHOWN, math.ceil(least * N_PARTS / (N_PARTS - 1)))
+    shown = max(LEAST_SHOWN, least + 1)
     if n_held_out >= shown:
         return ""
-    what = "to show how samples will be named"
+    why = "to show how samples will be named"
     if n_held_out < least:
         aim = "error" if "error" in goal else "precision"
-        what = f"for this {aim}, {round(shown / share):,} {what}"
-        return f"About {round(least / share):,} labelled samples are needed {what}."
+        why = f"for this {aim}, {round(shown / share):,} {why}"
+        return f"About {round(least / share):,} labelled {what} are needed {why}."
     return (
-        f"About {round(shown / share):,} labelled samples are needed {what}, {percent(share)} of "
+        f"About {round(shown / share):,} labelled {what} are needed {why}, {percent(share)} of "
         "them held out."
     )
 
 
 def _more_samples(
-    n_labelled: int, whole: names.NamedSamples, fewer: names.NamedSamples, goal: dict[str, Any]
+    n_labelled: int,
+    whole: names.NamedSamples,
+    fewer: names.NamedSamples,
+    unit: Index,
+    goal: dict[str, Any],
 ) -> str:
     """Say what more samples would bring, from a model that was fitted on half as many."""
     if "error" not in goal and (whole.label < 0).all():
-        return "No rank is certified on nine tenths of the held-out samples; more samples may help."
-    each = whole.n_correct() - fewer.n_correct()
+        return "No rank is certified on most of the held-out samples; more may help."
+    each = np.bincount(unit, whole.n_correct() - fewer.n_correct()) / np.bincount(unit)
     gain, error = each.mean(), 2.0 * each.std(ddof=1) / math.sqrt(each.size)
     if gain - error > SURE_GAIN:
         return (
@@ -340,8 +389,7 @@ def assign_names(
     """
     check_page_name(report)
     inputs = {"the model": model, "the predictions": predictions}
-    outputs = {"the output": out, "the report": report}
-    refuse_overlap(outputs, {k: x for k, x in inputs.items() if _is_path(x)})
+    refuse_overlap({"the output": out, "the report": report}, _paths(inputs))
     fitted: HierLPR = load_model(model)
     if fitted.path_style_ is None:
         raise FileError(

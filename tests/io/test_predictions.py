@@ -22,7 +22,7 @@ from hierlpr.io.predictions import (
     take_columns,
     write_like_input,
 )
-from hierlpr.io.true_names import read_known_names
+from hierlpr.io.true_names import read_true_names
 
 FILES = Path(__file__).parent / "predictions"
 BOOT = FILES / "dada2_boot.csv"
@@ -235,7 +235,7 @@ def test_anndata_levels_scores_and_truth(cells, tmp_path):
     assert listed(named, 2) == {"B": 0.7}
     scores = read_predictions(path, obsm="probabilities")
     assert listed(scores, 0) == {"T": 0.75, "B": 0.1, "T;T4": 0.5, "T;T8": 0.25}
-    rows, truth, notes = read_known_names(path, found, column="truth")
+    rows, truth, notes = read_true_names(path, found, column="truth")
     assert rows.tolist() == [0, 1]
     assert truth.sum() == 3
     assert len(notes) == 1
@@ -263,7 +263,7 @@ def test_anndata_without_what_is_asked_for(cells, options, place):
     with pytest.raises(FileError, match=place):
         read_predictions(cells, **options)
     with pytest.raises(FileError, match="obs"):
-        read_known_names(cells, read_predictions(cells, **LEVELS))
+        read_true_names(cells, read_predictions(cells, **LEVELS))
     cells.obsm["bad"] = np.full((3, 1), 2.0)
     with pytest.raises(FileError, match="no names"):
         read_predictions(cells, obsm="bad")
@@ -381,7 +381,7 @@ def test_truth_as_names_or_paths(text, tmp_path):
     found = read("asv.sintax")
     path = tmp_path / "truth.txt"
     path.write_text(text)
-    rows, truth, notes = read_known_names(path, found)
+    rows, truth, notes = read_true_names(path, found)
     assert rows.tolist() == [0, 3]
     labels = [{found.hierarchy.labels[i] for i in truth[[k]].indices} for k in (0, 1)]
     assert labels == [{"Bacteria", "Bacteria;Firmicutes"}, {"Archaea"}]
@@ -391,19 +391,19 @@ def test_truth_as_names_or_paths(text, tmp_path):
 def test_truth_as_a_path_of_readable_names(tmp_path):
     path = tmp_path / "truth.csv"
     path.write_text('cell_id,cell_type\nc1,"Pineal Glut, all;269 Pineal"\nc2,CLAS_25;SUBC_270\n')
-    _, truth, notes = read_known_names(path, read("mapmycells.csv"))
+    _, truth, notes = read_true_names(path, read("mapmycells.csv"))
     assert truth.sum(axis=1).tolist() == [2, 2]
     assert notes == ()
 
 
 def test_truth_of_camera_traps():
     found = read("speciesnet.json")
-    rows, truth, notes = read_known_names(FILES / "coco.json", found)
+    rows, truth, notes = read_true_names(FILES / "coco.json", found)
     assert rows.tolist() == [0, 1]
     assert truth.sum(axis=1).tolist() == [6, 1]
     assert notes == ("1 true names are empty or belong to samples without a prediction",)
     few = replace(found, samples=("i1", "i2", "x"))
-    assert read_known_names(FILES / "coco.json", few)[0].tolist() == [0, 1]
+    assert read_true_names(FILES / "coco.json", few)[0].tolist() == [0, 1]
 
 
 def test_truth_without_the_top_rank(tmp_path):
@@ -411,7 +411,7 @@ def test_truth_without_the_top_rank(tmp_path):
     path.write_text(
         "file,label\ncam/0001.jpg,mammalia;carnivora;felidae;panthera;leo\ncam/0002.jpg,oryx\n"
     )
-    rows, truth, notes = read_known_names(path, read("speciesnet.json"))
+    rows, truth, notes = read_true_names(path, read("speciesnet.json"))
     assert rows.tolist() == [0]
     assert truth.sum() == 6
     assert notes[0].startswith("1 true names are never predicted and were left out, such as 'oryx'")
@@ -420,7 +420,7 @@ def test_truth_without_the_top_rank(tmp_path):
 def test_a_true_path_beside_all_predictions_makes_them_wrong(tmp_path):
     path = tmp_path / "truth.tsv"
     path.write_text("asv1\tBacteria;Firmicutes\nasv4\tPlants;Algae\n")
-    rows, truth, notes = read_known_names(path, read("asv.sintax"))
+    rows, truth, notes = read_true_names(path, read("asv.sintax"))
     assert rows.tolist() == [0, 3]
     assert truth.sum(axis=1).tolist() == [2, 0]
     assert notes[0].startswith("1 true paths share no name")
@@ -452,7 +452,7 @@ def test_malformed_truth_names_the_place(text, match, tmp_path):
     path = tmp_path / "truth.txt"
     path.write_text(text)
     with pytest.raises(FileError, match=match):
-        read_known_names(path, found)
+        read_true_names(path, found)
 
 
 # -- malformed predictions --------------------------------------------------------------------
@@ -719,7 +719,7 @@ def truth_of(found, tmp_path, text, name="truth.csv", **options):
     """Return the deepest true label of each sample that has one, and the notes."""
     path = tmp_path / name
     path.write_text(text)
-    rows, closed, notes = read_known_names(path, found, **options)
+    rows, closed, notes = read_true_names(path, found, **options)
     labels = found.hierarchy.labels
     deepest = [max((labels[i] for i in closed[[k]].indices), key=len) for k in range(rows.size)]
     names = (found.samples[row] for row in rows)

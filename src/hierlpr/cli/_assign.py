@@ -38,13 +38,20 @@ from hierlpr.io.predictions import FORMATS
 @opt.number(
     "--precision",
     "P",
-    "With --truth, instead of --error: at least this share of names is correct at every rank.",
+    "With --truth, instead of --error: of the samples named at a rank or deeper, at least this "
+    "share is correct at that rank.",
 )
 @opt.number("--confidence", "C", "Guarantee --error or --precision with this probability.")
 @opt.flag("--like-input", "Write the format of the predictions, with paths shortened.")
 @opt.path("--report", "PAGE", "Also write an HTML page about the names.", required=False)
 @click.option("--truth-column", metavar="NAME", help="Column of the truth with the names.")
 @click.option("--sample-column", metavar="NAME", help="Column of the truth with the samples.")
+@click.option(
+    "--clusters",
+    metavar="COLUMN|FILE",
+    help="What labelled samples belong to (donor, camera, genus): a column of the truth, or a "
+    "table (sample, cluster). The promise is then about new clusters.",
+)
 @opt.path(
     "--hierarchy", "H", "Hierarchy to use instead of the one that the paths imply.", required=False
 )
@@ -79,7 +86,7 @@ def assign(
     shell = Shell(quiet=quiet)
     if (truth is None) == (model is None):
         raise click.UsageError("give --truth to learn, or --model to name new samples.")
-    names = ("error", "precision", "confidence", "truth_column", "sample_column")
+    names = ("error", "precision", "confidence", "truth_column", "sample_column", "clusters")
     learning = opt.take(options, (*names, "calibration_share", "seed"))
     more: dict[str, Any] = opt.take(options, ("obsm", "confidences", "report"))
     more["levels"] = [x.strip() for x in (options["levels"] or "").split(",") if x.strip()]
@@ -119,11 +126,12 @@ def _print_learned(shell: Shell, done: LearnOutcome, out: str, json_out: str | N
     """Print what a person wants to know before trusting the names."""
     shell.notes(done.notes)
     usual = f"{done.usual:g}"
-    shares = ("named", "correct", "usual_named", "usual_correct")
+    shares = ("named", "correct", "stop", "stop_correct", "usual_named", "usual_correct")
     rows = [[row.rank, *(_percent(getattr(row, x)) for x in shares)] for row in done.ranks]
-    head = ["rank", "named", "correct", f"named at {usual}", f"correct at {usual}"]
+    head = ["rank", "named", "correct", "stop here", "correct", f"at {usual}", "correct"]
+    where = "" if done.n_clusters is None else f" in {done.n_clusters:,} clusters"
     lines = [
-        f"Learned from {done.n_labelled:,} labelled samples: {done.n_fitted:,} to estimate "
+        f"Learned from {done.n_labelled:,} labelled samples{where}: {done.n_fitted:,} to estimate "
         f"chances, {done.n_held_out:,} held out to choose how deep to go.",
         done.promise,
     ]

@@ -5,9 +5,10 @@ Truth is one name or one path per sample, in a file of its own.
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -16,7 +17,7 @@ from scipy import sparse
 
 from hierlpr._utils import AnyPath
 from hierlpr._utils.checks import quote_names
-from hierlpr.exceptions import Note
+from hierlpr.exceptions import DataError, Note
 from hierlpr.io import taxonomy
 from hierlpr.io.anndata import is_anndata, obs_column, open_anndata
 from hierlpr.io.json_predictions import field
@@ -42,7 +43,7 @@ _FEW = 20  # names of a rank, from which on it is said that none of them is pred
 Names = list[tuple[str, str, str]]  # place, sample, name
 
 
-def read_known_names(
+def read_true_names(
     path: Any,
     predictions: Predictions,
     *,
@@ -116,6 +117,31 @@ def read_known_names(
     return kept, closed, (*notes, *finder.notes())
 
 
+def read_cluster_ids(
+    clusters: Any, truth: Any, samples: Sequence[str], *, sample_column: str | None = None
+) -> list[str]:
+    """Return the cluster of each sample, from a mapping, a table, or a column of the truth."""
+    names = _SampleNames(samples)
+    if isinstance(clusters, Mapping):
+        rows = [("", str(sample), str(cluster)) for sample, cluster in clusters.items()]
+    elif os.path.isfile(clusters):
+        rows = _read_names(clusters, None, sample_column, names)
+    else:
+        rows = _read_names(truth, clusters, sample_column, names, option="clusters")
+    ids = [""] * len(samples)
+    for _, sample, cluster in rows:
+        if (row := names.row(sample)) is not None and ids[row] not in ("", cluster):
+            text = f"{quote(ids[row])} and {quote(cluster)} are clusters of sample {quote(sample)}."
+            raise DataError(f"clusters: {text}\nHint: a sample belongs to one cluster.")
+        if row is not None:
+            ids[row] = cluster.strip()
+    if lost := [sample for sample, cluster in zip(samples, ids, strict=True) if not cluster]:
+        hint = "give a sample that belongs to no other a cluster of its own."
+        text = f"{len(lost):,} of {len(ids):,} samples have no cluster: {quote_names(lost)}."
+        raise DataError(f"clusters: {text}\nHint: {hint}")
+    return ids
+
+
 class _SampleNames:
     """The rows of samples by name; without sizes (``;size=9``) or folders where that is unique."""
 
@@ -141,8 +167,13 @@ class _SampleNames:
 
 
 def _read_names(
-    path: Any, column: str | None, sample_column: str | None, samples: _SampleNames
+    path: Any,
+    column: str | None,
+    sample_column: str | None,
+    samples: _SampleNames,
+    option: str = "truth_column",
 ) -> Names:
+    """Read place, sample and name of every row; the `option` chose the column of names."""
     if is_anndata(path):
         called, data = open_anndata(path)
         names = obs_column(called, data, column)
@@ -153,11 +184,16 @@ def _read_names(
         return _read_coco(path, load_json(path, raw), samples)
     if raw.lstrip()[:1] == b"[":
         return _read_label_studio(path, load_json(path, raw), samples)
-    return _read_table(path, raw, column, sample_column, samples)
+    return _read_table(path, raw, column, sample_column, samples, option)
 
 
 def _read_table(
-    path: AnyPath, raw: bytes, column: str | None, sample_column: str | None, samples: _SampleNames
+    path: AnyPath,
+    raw: bytes,
+    column: str | None,
+    sample_column: str | None,
+    samples: _SampleNames,
+    option: str,
 ) -> Names:
     """Read a table with a header; of two columns, samples and names, it may be missing."""
     table = taxonomy.TextTable(path, raw, 0)
@@ -173,7 +209,7 @@ def _read_table(
     at = next((header.index(name) for name in _COLUMNS if name in header[1:]), None)
     columns = [at] if at is not None else []
     if column is not None:
-        columns = [named(column, "truth_column")]
+        columns = [named(column, option)]
     elif len(ranks) > 1:
         columns = ranks
     if not columns and len(header) != 2:
@@ -199,7 +235,7 @@ def _read_table(
     names: Names = []
     for line, cells in kept:
         name = SEPARATOR.join(cells[i] for i in columns).strip(SEPARATOR)
-        if any(cells[i].lower() == text for i, text in blanks):
+        if not has_name(name) and any(cells[i].lower() == text for i, text in blanks):
             name = "blank"
         names.append((f"line {line}", taxonomy.sample_of_row(cells, *place), name))
     return names

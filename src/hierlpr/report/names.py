@@ -48,9 +48,11 @@ def promise_of(model: HierLPR) -> tuple[str, bool]:
                 "too many incorrect predictions."
             ), False
         given = "" if rule.confidence is None else f", with confidence {rule.confidence:g}"
-        return f"At most {100 * rule.error:.4g} % of new samples get a wrong name{given}.", True
+        new = "new samples" if rule.n_clusters is None else "samples of new clusters"
+        return f"At most {100 * rule.error:.4g} % of {new} get a wrong name{given}.", True
     if cutoff.groups is None or cutoff.goal.confidence is None or cutoff.goal.target is None:
         return str(cutoff), cutoff.is_certified
+    new = "samples" if cutoff.result.n_clusters is None else "samples of new clusters"
     certified, others = (
         [escape_control(rank) for rank, part in cutoff.groups.items() if part.reachable == wanted]
         for wanted in (True, False)
@@ -58,8 +60,10 @@ def promise_of(model: HierLPR) -> tuple[str, bool]:
     text = "No rank can be certified."
     if certified:
         text = (
-            f"At least {100 * cutoff.goal.precision:.4g} % of the names are correct at each of "
-            f"these ranks, with confidence {cutoff.goal.confidence:g}: {', '.join(certified)}."
+            f"Of {new} named at one of these ranks or deeper, at least "
+            f"{100 * cutoff.goal.precision:.4g} % are correct at that rank, with confidence "
+            f"{cutoff.goal.confidence:g}: {', '.join(certified)}. Nothing is promised of the names "
+            "that stop at a rank."
         )
     if others:
         text += f" Not certified, so not named: {', '.join(others)}."
@@ -70,13 +74,16 @@ def promise_of(model: HierLPR) -> tuple[str, bool]:
 class RankRow:
     """How one rank was named: shares of the samples, those with the usual threshold beside.
 
-    `correct` is the share of names that are right, None without truth or names; `is_certified` is
-    None if this rank has no target.
+    `correct` is the share of names that are right, None without truth or names. Samples named
+    deeper count too; `stop` and `stop_correct` are about names of this rank itself. `is_certified`
+    is None if this rank has no target.
     """
 
     rank: str
     named: float
     correct: float | None
+    stop: float
+    stop_correct: float | None
     usual_named: float
     usual_correct: float | None
     is_certified: bool | None = None
@@ -118,10 +125,13 @@ def compare_ranks(model: HierLPR, ours: NamedSamples, usual: NamedSamples) -> tu
     ranks, levels, has_truth = model.rank_names(), model.hierarchy_.levels, ours.truth is not None
     names, code = np.unique(ranks, return_inverse=True)
     mean_level = np.bincount(code, levels) / np.bincount(code)
-    counts = []
-    for given in (ours, usual):
-        _, label, holds = given.calls()
-        counts.append([np.bincount(code[x], minlength=names.size) for x in (label, label[holds])])
+    named = [x.calls()[1:] for x in (ours, usual)]
+    is_last = ours.label[ours.calls()[0]] == named[0][0]
+    named.insert(1, (named[0][0][is_last], named[0][1][is_last]))
+    counts = [
+        [np.bincount(code[x], minlength=names.size) for x in (label, label[holds])]
+        for label, holds in named
+    ]
     groups = model.cutoff_.groups if model.sets_ is None else None
     n, rows = max(ours.label.size, 1), []
     for i in np.argsort(mean_level, kind="stable").tolist():
@@ -131,5 +141,6 @@ def compare_ranks(model: HierLPR, ours: NamedSamples, usual: NamedSamples) -> tu
         ]
         part = (groups or {}).get(names[i])
         is_certified = None if part is None else part.reachable
-        rows.append(RankRow(str(names[i]), *shares[0], *shares[1], is_certified))
+        own, stop, theirs = shares
+        rows.append(RankRow(str(names[i]), *own, *stop, *theirs, is_certified))
     return tuple(rows)
