@@ -32,7 +32,7 @@ from hierlpr.io.auxiliary_tables import read_clusters
 from hierlpr.io.lineages import Predictions, merge_aliases
 from hierlpr.io.predictions import read_predictions
 from hierlpr.io.reading import load_json
-from hierlpr.io.true_names import label_studio_choices, read_known_names
+from hierlpr.io.true_names import label_studio_choices, read_true_names
 from hierlpr.model import HierLPR, load_model
 from hierlpr.model.new_names import match_names
 from hierlpr.model.summary import share_interval
@@ -176,7 +176,7 @@ def continue_audit(
         The folder that `audit_file` wrote.
     answers : path, optional
         The saved ``check.csv`` (sample, label, correct), an export of the tasks from Label Studio,
-        or the true name of samples as in :func:`hierlpr.io.true_names.read_known_names`.
+        or the true name of samples as in :func:`hierlpr.io.true_names.read_true_names`.
     truth : path, optional
         The true labels of the samples for recall (sample, label): ``recall.csv``, filled in.
     checks : int, optional
@@ -304,7 +304,7 @@ def _true_names(path: AnyPath, audit: Audit) -> tuple[dict[str, list[str]], tupl
     aliases = merge_aliases([(h.name(label), label) for label in h.labels], h.labels)
     scores, ranks = sparse.csr_array((len(samples), h.n_labels)), ("",) * h.n_labels
     shown = Predictions("the audit", "audit", samples, scores, h, ranks, {}, aliases)
-    rows, truth, notes = read_known_names(path, shown)
+    rows, truth, notes = read_true_names(path, shown)
     labels = np.split(np.array(h.labels, dtype=object)[truth.indices], truth.indptr[1:-1])
     names = [samples[i] for i in rows.tolist()]
     return dict(zip(names, [x.tolist() for x in labels], strict=True)), notes
