@@ -43,7 +43,7 @@ def weighted(values: Float, weight: Any, hierarchy: Hierarchy) -> Float:
 
 
 def order_by(
-    score: Float, own: Float, table: Table, hierarchy: Hierarchy, *, top: int | None = None
+    score: Float, lpr: Float, table: Table, hierarchy: Hierarchy, *, top: int | None = None
 ) -> Ranking:
     """Rank instances by decreasing score; ties by topological position, then sample.
 
@@ -57,7 +57,7 @@ def order_by(
     return Ranking(
         place=sample * h.n_labels + label,
         first=np.ones(place.size, dtype=bool),
-        source=own[sample, label],
+        source=lpr[sample, label],
         labels=h.labels,
         n_instances=n_samples * h.n_labels,
         samples=table.samples,

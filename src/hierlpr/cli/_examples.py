@@ -141,7 +141,7 @@ def demo(ctx: click.Context, out: Path, calls: int, seed: int) -> None:
     FDR of 10 % at 90 % confidence, and used on 196 others.
     """
     names = [*simulation_names(), "model.hlpr", "ranking.csv", "report.html"]
-    tree, known_scores, known, new_scores, new_truth, _, model, ranking, page = (
+    tree, fit_scores, fit_truth, new_scores, new_truth, _, model, ranking, page = (
         str(out / name) for name in names
     )
     new = {"model": model, "scores": new_scores}
@@ -151,7 +151,7 @@ def demo(ctx: click.Context, out: Path, calls: int, seed: int) -> None:
         write_simulation(out, train, test)
         size = f"{test.n_samples} samples x {test.hierarchy.n_labels} labels"
         click.echo(f"{size}, {int(test.truth.sum()):,} true: {test.hierarchy!r}")
-        _run(ctx, fit, hierarchy=tree, scores=known_scores, truth=known, **goal)
+        _run(ctx, fit, hierarchy=tree, scores=fit_scores, truth=fit_truth, **goal)
         _run(ctx, rank, **new, out=ranking)
         _show(ranking, test, calls)
         _run(ctx, evaluate, hierarchy=tree, ranking=ranking, truth=new_truth)

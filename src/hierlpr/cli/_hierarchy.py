@@ -124,19 +124,19 @@ def evaluate(
     shell = Shell(quiet=quiet)
     loaded = opt.read_hierarchy_file(shell, options, hierarchy)
     done = opt.run_workflow(shell, evaluate_file, ranking, truth, loaded, unit="rows", **options)
-    found = done.evaluation
+    measures = done.evaluation
     if json_out != "-":
-        shell.result("\n".join(_measure_lines(found)))
-    put_json(json_out, found.as_dict())
+        shell.result("\n".join(_measure_lines(measures)))
+    put_json(json_out, measures.as_dict())
     shell.close(
-        f"evaluated {found.sizes['listed']:,} of {found.sizes['instances']:,} instances, "
-        f"{found.sizes['positives']:,} of them positive"
+        f"evaluated {measures.sizes['listed']:,} of {measures.sizes['instances']:,} instances, "
+        f"{measures.sizes['positives']:,} of them positive"
     )
 
 
-def _measure_lines(found: Evaluation) -> list[str]:
+def _measure_lines(measures: Evaluation) -> list[str]:
     """Return the measures as aligned lines of text."""
-    parts = found.as_dict()
+    parts = measures.as_dict()
     width = max(len(name) for part in parts.values() for name in part)
     lines = []
     for title, part in parts.items():
@@ -207,10 +207,10 @@ def discover(
     h = loaded.hierarchy
     p, was_read = read_p_values(shell.input_file(p_values), h, aliases=loaded.aliases, **options)
     shell.read(was_read)
-    found = discovery.discover(p, h, fdr, dependence, seed, bayes=bayes)
+    result = discovery.discover(p, h, fdr, dependence, seed, bayes=bayes)
     if out is not None:
-        write_discoveries(shell.output_file(out, ".csv"), found)
+        write_discoveries(shell.output_file(out, ".csv"), result)
     if json_out != "-":
-        shell.result(found.summary())
-    put_json(json_out, found.to_dict() | {"rejected": list(found.rejected)})
-    shell.close(f"rejected {int(found.is_rejected.sum()):,} of {found.p.size:,} labels")
+        shell.result(result.summary())
+    put_json(json_out, result.to_dict() | {"rejected": list(result.rejected)})
+    shell.close(f"rejected {int(result.is_rejected.sum()):,} of {result.p.size:,} labels")

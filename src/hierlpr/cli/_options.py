@@ -41,8 +41,8 @@ def path(
 ) -> Callable[[F], F]:
     """Return an option for a path."""
     is_file = name in OUTPUTS and kind.get("file_okay", True)
-    given = Output(dir_okay=False, allow_dash=True) if is_file else click.Path(**kind)
-    return click.option(name, required=required, type=given, metavar=metavar, help=text)
+    kind_of_value = Output(dir_okay=False, allow_dash=True) if is_file else click.Path(**kind)
+    return click.option(name, required=required, type=kind_of_value, metavar=metavar, help=text)
 
 
 class _Number(click.types.FloatParamType):
@@ -63,22 +63,24 @@ def flag(name: str, text: str) -> Callable[[F], F]:
 
 def number(name: str, metavar: str, text: str, default: float | None = None) -> Callable[[F], F]:
     """Return an option for a real number."""
-    given: dict[str, Any] = {"default": default, "show_default": default is not None}
-    return click.option(name, type=_Number(), metavar=metavar, help=text, **given)
+    shown_default: dict[str, Any] = {"default": default, "show_default": default is not None}
+    return click.option(name, type=_Number(), metavar=metavar, help=text, **shown_default)
 
 
 def choice(
     name: str, values: Iterable[str], text: str, default: str | None = None
 ) -> Callable[[F], F]:
     """Return an option with a few values."""
-    given = click.Choice(list(values))
-    return click.option(name, type=given, default=default, show_default=True, help=text)
+    kind_of_value = click.Choice(list(values))
+    return click.option(name, type=kind_of_value, default=default, show_default=True, help=text)
 
 
 def count(name: str, text: str, default: int | None = None, *, least: int = 1) -> Callable[[F], F]:
     """Return an option for a whole number."""
-    given: dict[str, Any] = {"default": default, "show_default": default is not None}
-    return click.option(name, type=click.IntRange(min=least), metavar="N", help=text, **given)
+    shown_default: dict[str, Any] = {"default": default, "show_default": default is not None}
+    return click.option(
+        name, type=click.IntRange(min=least), metavar="N", help=text, **shown_default
+    )
 
 
 hierarchy = path("--hierarchy", "H", "OBO, edge list, JSON, path list or Clus ARFF.")

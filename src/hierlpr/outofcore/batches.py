@@ -162,32 +162,33 @@ class ScoreBatches:
             first, names = 0, self.names
             for batch in whole_samples(ordered, options.batch_instances):
                 self.names = names = names if first else numbers.release()
-                sample, label, value = _without_repeated(batch, names, file)
+                is_first = is_first_of_pair(batch["sample"], batch["label"], names, file)
+                sample, label, value = (column[is_first] for column in batch.values())
                 n_rows -= batch["sample"].size - sample.size
                 is_complete = n_rows == len(names) * np.count_nonzero(occurs)
                 stop = int(sample[-1]) + 1
-                own, shape = names.slice(first, stop - first), (stop - first, len(file.labels))
+                part, shape = names.slice(first, stop - first), (stop - first, len(file.labels))
                 ptr = np.searchsorted(sample, np.arange(first, stop + 1))
                 table = Table(sparse.csr_array((value, label, ptr), shape=shape), file.labels)
-                yield without_unlisted(table, options.hierarchy) if is_complete else table, own
+                yield without_unlisted(table, options.hierarchy) if is_complete else table, part
                 first = stop
         if 0 < first < len(names):  # samples whose labels are all unknown
             rest = names.slice(first)
             yield Table(sparse.csr_array((len(rest), len(file.labels))), file.labels), rest
 
 
-def _without_repeated(
-    batch: dict[str, NDArray[Any]], names: pa.Array, file: TableFile
-) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
-    """Return sorted entries without repeated pairs, after reporting these."""
-    sample, label, value = batch.values()
-    again = np.append(False, (np.diff(sample) == 0) & (np.diff(label) == 0))
-    if not again.any():
-        return sample, label, value
-    at = int(np.argmax(again))
-    pair = names[int(sample[at])].as_py(), file.labels[label[at]]
-    file.report_repeated_pairs(int(again.sum()), *pair)
-    return sample[~again], label[~again], value[~again]
+def is_first_of_pair(
+    sample: NDArray[np.int64], label: NDArray[np.int32], names: Any, file: TableFile
+) -> NDArray[np.bool_]:
+    """Mark the first row of each (sample, label) pair, after reporting the others."""
+    pairs = sample * len(file.labels) + label
+    is_first = np.zeros(pairs.size, dtype=bool)
+    is_first[np.unique(pairs, return_index=True)[1]] = True
+    if not is_first.all():
+        at = int(np.argmin(is_first))
+        name = str(names[int(sample[at])])
+        file.report_repeated_pairs(int((~is_first).sum()), name, file.labels[label[at]])
+    return is_first
 
 
 # -- random subsets ---------------------------------------------------------------------------
@@ -245,11 +246,11 @@ def read_samples(scores: str, options: RunOptions, seed: int) -> tuple[ReadTable
         largest = min(largest, float(key[order][fitting][-1]) if fitting.any() else 0.0)
         drawn = [np.flatnonzero(keys <= largest) for keys, _, _ in parts]
         parts = [
-            (keys[rows], part.rows(rows), own.take(pa.array(rows)))
-            for (keys, part, own), rows in zip(parts, drawn, strict=True)
+            (keys[rows], part.rows(rows), part_names.take(pa.array(rows)))
+            for (keys, part, part_names), rows in zip(parts, drawn, strict=True)
         ]
     table = _concatenate([part for _, part, _ in parts])
-    names = joined_names([own for _, _, own in parts])
+    names = joined_names([part_names for _, _, part_names in parts])
     table = replace(table, samples=tuple(names.to_pylist()))
     notes = (
         f"{table.n_samples:,} of {source.n_samples:,} samples are used, drawn at random; more do "

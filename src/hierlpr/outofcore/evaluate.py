@@ -33,7 +33,7 @@ from hierlpr.metrics.evaluation import (
     listed_groups,
     score_groups,
 )
-from hierlpr.outofcore.batches import PerSample, as_hierarchy_file
+from hierlpr.outofcore.batches import PerSample, as_hierarchy_file, is_first_of_pair
 from hierlpr.outofcore.names import NameNumbers
 from hierlpr.outofcore.resources import (
     EVALUATE_BYTES,
@@ -190,7 +190,8 @@ def _streamed(
         n_read = n_listed = 0
         for batch in chain((first,), batches):
             n_read += batch["row"].size
-            batch = _without_repeated(batch, file, samples)
+            is_first = is_first_of_pair(batch["sample"], batch["label"], samples, file)
+            batch = {name: column[is_first] for name, column in batch.items()}
             n_listed += batch["row"].size
             row = matched.row[batch["sample"]]
             listed = {name: column[row >= 0] for name, column in batch.items()}
@@ -241,18 +242,3 @@ def _numbered_rows(
         n_rows += n
         run.on_progress("reading", n_rows, max(n_rows, n_expected))
         yield pa.RecordBatch.from_arrays([pa.array(x) for x in arrays], schema=_ROW_SCHEMA)
-
-
-def _without_repeated(
-    batch: dict[str, NDArray[Any]], file: TableFile, samples: tuple[str, ...]
-) -> dict[str, NDArray[Any]]:
-    """Return the rows that are the first of their pair, after reporting the others."""
-    pairs = batch["sample"] * len(file.labels) + batch["label"]
-    again = np.ones(pairs.size, dtype=bool)
-    again[np.unique(pairs, return_index=True)[1]] = False
-    if not again.any():
-        return batch
-    at = int(np.argmax(again))
-    pair = samples[batch["sample"][at]], file.labels[batch["label"][at]]
-    file.report_repeated_pairs(int(again.sum()), *pair)
-    return {name: column[~again] for name, column in batch.items()}

@@ -85,8 +85,8 @@ class PrecisionDisplay(_Display):
     @classmethod
     def from_model(cls, model: HierLPR, scores: Any, truth: Any) -> Self:
         """Show a model's ranking of some samples, and its cutoff."""
-        found = summarize(apply_model(model, scores, truth))
-        return cls(found.curve, CutoffPoint.of(found.counts))
+        summary = summarize(apply_model(model, scores, truth))
+        return cls(summary.curve, CutoffPoint.of(summary.counts))
 
     def plot(self, ax: Any = None, *, colors: Colors = PALETTE) -> Self:
         """Draw on `ax`, or on a new figure."""
@@ -132,8 +132,8 @@ class _MethodsDisplay(_Display):
     @classmethod
     def from_model(cls, model: HierLPR, scores: Any, truth: Any) -> Self:
         """Compare a model with LPRs alone, max-propagation and raw scores."""
-        found = summarize(apply_model(model, scores, truth))
-        return cls(found.methods, CutoffPoint.of(found.counts))
+        summary = summarize(apply_model(model, scores, truth))
+        return cls(summary.methods, CutoffPoint.of(summary.counts))
 
 
 class RecallDisplay(_MethodsDisplay):
@@ -196,10 +196,10 @@ class CalibrationDisplay(_Display):
     @classmethod
     def from_model(cls, model: HierLPR, scores: Any, truth: Any) -> Self:
         """Compare a model's predictions for some samples with their truth."""
-        found = summarize(apply_model(model, scores, truth))
-        assert found.calibration is not None
-        assert found.block_calibration is not None
-        return cls(found.calibration, found.block_calibration)
+        summary = summarize(apply_model(model, scores, truth))
+        assert summary.calibration is not None
+        assert summary.block_calibration is not None
+        return cls(summary.calibration, summary.block_calibration)
 
     def plot(self, ax: Any = None, *, colors: Colors = PALETTE) -> Self:
         """Draw on `ax`, or on a new figure."""

@@ -57,7 +57,7 @@ class NamesDisplay(_Display):
         """Return level, left end, width and name of each box."""
         least = max(1, self.n_samples // MOST_BOXES)
         level, groups = 1, [(0, np.flatnonzero((self.parent < 0) & (self.total > 0)))]
-        found: list[tuple[int, int, int, str]] = []
+        boxes: list[tuple[int, int, int, str]] = []
         while groups:
             below = []
             for left, labels in groups:
@@ -69,12 +69,12 @@ class NamesDisplay(_Display):
                         continue
                     h = self.hierarchy
                     name = h.name(h.labels[part[0]]) if part.size == 1 else ""
-                    found.append((level, left, width, name))
+                    boxes.append((level, left, width, name))
                     children = np.flatnonzero(np.isin(self.parent, part) & (self.total > 0))
                     below.append((left, children))
                     left += width
             level, groups = level + 1, [group for group in below if group[1].size]
-        return found
+        return boxes
 
     def plot(self, ax: Any = None, *, colors: Colors = PALETTE) -> Self:
         """Draw on `ax`, or on a new figure."""

@@ -316,29 +316,29 @@ def seen_warnings(c: Counts) -> list[str]:
 
 
 def _warnings(c: Counts) -> tuple[str, ...]:
-    output, found = c.output, seen_warnings(c)
+    output, warnings = c.output, seen_warnings(c)
     if output.weight is not None:
-        found.append(
+        warnings.append(
             "Samples have weights: all shares, means, areas and curves except the hit curve are "
             f"weighted, and the {output.n_samples:,} samples carry as much information as "
             f"{effective_number(output.weight):,.0f} of equal weight. Numbers of calls, true "
             "labels and samples are plain counts, as are the tables of labels and samples."
         )
     if c.n_unknown:
-        found.append(_unknown_truth(c))
+        warnings.append(_unknown_truth(c))
     fit = output.model.lpr_.report
     is_rare = np.minimum(fit.positives, fit.negatives) < FEW_POSITIVES
     if n_rare := int(np.count_nonzero(fit.is_weak & is_rare)):
         n_weak = int(np.count_nonzero(fit.is_weak))
-        found.append(
+        warnings.append(
             f"{n_weak:,} of {output.hierarchy.n_labels:,} labels take most of their curve from "
             "the one that labels of their depth share, or from their prevalence; the table of "
             f"labels says how much. {n_rare:,} of them have fewer than {FEW_POSITIVES} positives "
             "or negatives in the fit."
         )
     if c.n_positives == 0 and output.has_truth:
-        found.append("These samples have no true labels: precision and recall mean nothing.")
-    return tuple(found)
+        warnings.append("These samples have no true labels: precision and recall mean nothing.")
+    return tuple(warnings)
 
 
 def _unknown_truth(c: Counts) -> str:
@@ -378,11 +378,11 @@ def _sets(c: Counts, difference: str) -> tuple[str, ...]:
         f"{c.total(c.possible) / n:.3g} possible (including the sure ones)."
     )
     if c.output.has_truth:
-        kept = [percent(1.0 - c.total(x) / n) for x in (c.false_sure, c.missed)]
-        known = "" if c.output.unknown is None else ", as far as the truth is known"
+        shares = [percent(1.0 - c.total(x) / n) for x in (c.false_sure, c.missed)]
+        limits = "" if c.output.unknown is None else ", as far as the truth is known"
         text.append(
-            f"All sure labels are true for {kept[0]} of these samples, and no true label is "
-            f"missing from the possible ones for {kept[1]}{known}."
+            f"All sure labels are true for {shares[0]} of these samples, and no true label is "
+            f"missing from the possible ones for {shares[1]}{limits}."
         )
     return tuple(text)
 
@@ -392,7 +392,7 @@ def _groups(c: Counts) -> tuple[Part, ...]:
     if cutoff.groups is None or cutoff.label_groups is None:
         return ()
     member = np.array(cutoff.label_groups, dtype=object)
-    found = []
+    parts = []
     for name, part in cutoff.groups.items():
         columns = np.flatnonzero(member == name)
         n_calls, n_hits = (int(c.by_label[x][columns].sum()) for x in ("calls", "hits"))
@@ -400,16 +400,19 @@ def _groups(c: Counts) -> tuple[Part, ...]:
             float(c.weighted_by_label[x][columns].sum()) for x in ("calls", "hits", "positives")
         )
         shares = (hits / whole if whole else None for whole in (calls, positives))
-        found.append(Part(name, part, n_calls, n_hits, *shares))
-    return tuple(found)
+        parts.append(Part(name, part, n_calls, n_hits, *shares))
+    return tuple(parts)
 
 
 def _targets(c: Counts) -> tuple[Part, ...]:
-    found = []
+    parts = []
     for part in c.output.model.cutoff_.targets or ():
         called = decide(c.output.block_score, part, c.output.hierarchy, c.output.lpr)
-        own = Counts(replace(c.output, called=called))
-        shares = own.share(own.hits, own.judged), own.share(own.hits, own.positives)
-        counts = int(own.judged.sum()), int(own.hits.sum())
-        found.append(Part(percent(part.goal.precision), part, *counts, *shares))
-    return tuple(found)
+        counts = Counts(replace(c.output, called=called))
+        shares = (
+            counts.share(counts.hits, counts.judged),
+            counts.share(counts.hits, counts.positives),
+        )
+        sizes = int(counts.judged.sum()), int(counts.hits.sum())
+        parts.append(Part(percent(part.goal.precision), part, *sizes, *shares))
+    return tuple(parts)

@@ -89,14 +89,14 @@ def _parents_of(h: Hierarchy) -> tuple[NDArray[np.intp], tuple[tuple[int, ...], 
 def _curves(model: HierLPR) -> tuple[list[list[int] | None], list[list[float]]]:
     curves = model.lpr_.curves
     by_support = np.argsort(-model.lpr_.report.positives, kind="stable")
-    found: list[list[int] | None] = [None] * curves.n_labels
+    drawn: list[list[int] | None] = [None] * curves.n_labels
     for label in by_support[:MOST_CURVES].tolist():
         score, lpr = curves.curve(label)
         grid = np.linspace(score[0], score[-1], CURVE_POINTS)
-        found[label] = np.rint(100.0 * np.interp(grid, score, lpr)).astype(int).tolist()
+        drawn[label] = np.rint(100.0 * np.interp(grid, score, lpr)).astype(int).tolist()
     ptr, score = curves.knot_ptr, curves.knot_score
     ends = zip(score[ptr[:-1]].tolist(), score[ptr[1:] - 1].tolist(), strict=True)
-    return found, [[float(f"{end:.4g}") for end in both] for both in ends]
+    return drawn, [[float(f"{end:.4g}") for end in both] for both in ends]
 
 
 def _thousandths(values: NDArray[np.float64]) -> list[int | None]:
@@ -173,12 +173,12 @@ def _entries(output: ModelOutput, rows: NDArray[np.intp], most: int) -> Iterator
     ranking = rank(Table(output.lpr[rows], h.labels), h)
     by_sample = np.argsort(ranking.sample, kind="stable")
     bounds = np.searchsorted(ranking.sample[by_sample], np.arange(1, rows.size))
-    for i, own in enumerate(np.split(by_sample, bounds)):
-        label, block = ranking.label[own], np.cumsum(ranking.first[own]) - 1
+    for i, ranked in enumerate(np.split(by_sample, bounds)):
+        label, block = ranking.label[ranked], np.cumsum(ranking.first[ranked]) - 1
         # Called and true labels first: both sets are closed upward, and so is every prefix.
         wanted = called[i, label] | truth[i, label]
         at = np.sort(np.argsort(~wanted, kind="stable")[:most])
-        shown, score, block = label[at], ranking.score[own[at]], block[at]
+        shown, score, block = label[at], ranking.score[ranked[at]], block[at]
         likely = None if is_likely is None else is_likely[i, shown]
         reason = reason_codes(score, block, called[i, shown], output.level[shown], likely)
         chances = np.rint(1e4 * lpr[i, shown]), np.rint(1e4 * score)
@@ -261,7 +261,7 @@ def _stopped_highest(
     h, ranks = output.hierarchy, output.model.rank_names()
     paths = likely_paths(output.block_score, h)
     depth = np.where(ours.label >= 0, h.levels[ours.label], 0)
-    found = []
+    stops = []
     # The next label of each path: the first that lies deeper than the name.
     entry = np.flatnonzero(h.levels[paths.label] > depth[paths.sample])[::-1]
     following = np.full(depth.size, -1, dtype=np.intp)
@@ -269,7 +269,7 @@ def _stopped_highest(
     next_chance = np.where(following >= 0, np.append(paths.chance, 0.0)[following], 0.0)
     for row in np.lexsort((-next_chance, depth))[:most].tolist():
         at, below = int(ours.label[row]), int(following[row])
-        found.append({
+        stops.append({
             "sample": output.samples[row],
             "name": h.name(h.labels[at]) if at >= 0 else "",
             "rank": ranks[at] if at >= 0 else "",
@@ -277,4 +277,4 @@ def _stopped_highest(
             "below": h.name(h.labels[paths.label[below]]) if below >= 0 else "",
             "below_chance": float(next_chance[row]) if below >= 0 else None,
         })  # fmt: skip
-    return tuple(found)
+    return tuple(stops)

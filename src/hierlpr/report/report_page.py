@@ -277,13 +277,13 @@ def _figures(report: Report) -> tuple[FigureText, ...]:
 
 def _targets_figure(answer: Answer) -> list[FigureText]:
     """Draw the certified targets against the recall at each of them."""
-    known = [
+    certified = [
         (part.recall if answer.has_truth else part.cutoff.recall, part)
         for part in answer.parts["target"]
         if part.cutoff.is_certified
     ]
     points = sorted(
-        (x, part.cutoff.goal.precision, part.name) for x, part in known if x is not None
+        (x, part.cutoff.goal.precision, part.name) for x, part in certified if x is not None
     )
     if not points:
         return []
