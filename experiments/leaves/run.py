@@ -38,12 +38,12 @@ def products(seed: int) -> tuple[Hierarchy, np.ndarray, np.ndarray]:
     groups = [(a, f"{a}{b}") for a in "ABCD" for b in range(4)]
     h = Hierarchy([*groups, *((g, f"{g}{c}") for _, g in groups for c in range(4))])
     rng = np.random.default_rng(seed)
-    taste = {label: rng.normal(0.0, 0.7, WORDS) * (rng.random(WORDS) < 0.1) for label in h.labels}
+    taste = {label: rng.normal(0.0, 1.0, WORDS) * (rng.random(WORDS) < 0.1) for label in h.labels}
     rate = np.array([sum(taste[x] for x in (leaf, *h.ancestors(leaf))) for leaf in h.leaves])
     leaf = rng.choice(len(h.leaves), sum(PARTS), p=rng.dirichlet(np.ones(len(h.leaves))))
     chance = np.exp(rate + rng.normal(0.0, 1.0, WORDS))
     chance /= chance.sum(axis=1, keepdims=True)
-    counts = np.array([rng.multinomial(12, chance[k]) for k in leaf])
+    counts = np.array([rng.multinomial(40, chance[k]) for k in leaf])
     return h, np.log1p(counts), leaf
 
 

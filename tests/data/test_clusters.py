@@ -93,5 +93,6 @@ def test_names_that_say_the_class_are_no_clusters():
 
 def test_columns_that_identify_clusters():
     columns = ["age", "patient_id", "PatientID", "recording", "website", 7, "camera 2", "Subject"]
+    columns += ["patient_age", "site_temperature", "number of animals", "family history"]
     expected = ["patient_id", "PatientID", "recording", "camera 2", "Subject"]
     assert cluster_columns(columns) == expected

@@ -27,8 +27,9 @@ Index = NDArray[np.intp]
 CLUSTER_WORDS = frozenset((
     "patient", "subject", "participant", "person", "individual", "donor", "animal", "family",
     "batch", "plate", "station", "deployment", "camera", "site", "recording", "recorder",
-    "session", "burst", "sequence_id", "location",
+    "session", "burst", "location",
 ))  # fmt: skip
+ID_WORDS = frozenset(("id", "ids", "no", "nr", "number", "code", "name", "key", "uuid", ""))
 
 MOST_SAMPLES, MOST_LABELS = 4000, 200  # compared for `cluster_note`
 FEWEST_CLUSTERS = 3
@@ -170,9 +171,11 @@ def _design_effect(centred: Float, number: Index, rng: np.random.Generator) -> t
 
 
 def cluster_columns(names: Iterable[Any]) -> list[str]:
-    """Return the names of columns that usually identify clusters, such as ``patient_id``."""
-
-    def words(name: str) -> set[str]:
-        return set(_SEPARATORS.split(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).casefold()))
-
-    return [str(name) for name in names if words(str(name)) & CLUSTER_WORDS]
+    """Return the names of columns that usually identify clusters: ``patient``, ``patient_id``."""
+    columns = []
+    for name in map(str, names):
+        words = _SEPARATORS.split(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).casefold())
+        rest = [word for word in words if word not in ID_WORDS and not word.isdigit()]
+        if len(rest) == 1 and rest[0] in CLUSTER_WORDS:
+            columns.append(name)
+    return columns

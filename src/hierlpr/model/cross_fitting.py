@@ -55,7 +55,7 @@ def cluster_caveats(x: Any, samples: Table, truth: Truth) -> list[str]:
     """Return a warning if samples seem to belong together; nothing if not."""
     frame, signs = as_frame(x, "X"), []
     columns = [] if frame is None else list(frame.columns)
-    repeated = [c for c in cluster_columns(columns) if frame[c].n_unique() < len(frame)]
+    repeated = [c for c in cluster_columns(columns) if frame[c].n_unique() <= 0.9 * len(frame)]
     for level in getattr(getattr(x, "index", None), "names", ()):  # of a pandas index
         if cluster_columns([level]) and x.index.get_level_values(level).has_duplicates:
             repeated.append(str(level))
