@@ -86,7 +86,9 @@ def images() -> tuple[Hierarchy, np.ndarray, np.ndarray]:
     folder = DATA / "imclef07a"
     train = read_arff(folder / "ImCLEF07A_Train.arff.gz")
     test = read_arff(folder / "ImCLEF07A_Test.arff.gz", hierarchy=train.hierarchy)
-    x, truth = np.vstack([train.features, test.features]), np.vstack([train.truth, test.truth])
+    order = np.random.default_rng(0).permutation(len(train.truth))  # the file is sorted
+    x = np.vstack([train.features[order], test.features])
+    truth = np.vstack([train.truth[order], test.truth])
     columns = [train.hierarchy.index(k) for k in train.hierarchy.leaves]
     assert (truth[:, columns].sum(axis=1) == 1).all()
     return train.hierarchy, x, truth[:, columns].argmax(axis=1)

@@ -9,6 +9,7 @@ from typing import Any
 
 import narwhals.stable.v1 as nw
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from hierlpr._utils.checks import check_real_array, is_sparse, nearest, quote_names
@@ -87,11 +88,12 @@ def like_given(
 # -- lists of labels ----------------------------------------------------------------------------
 
 
-def sample_labels(data: Any) -> SampleLabels | None:
+def sample_labels(data: Any, labels: Hierarchy | Sequence[str] | None) -> SampleLabels | None:
     """Return the labels of each sample, and the names of the samples; None for other data.
 
     Accepts lists, tuples, series and object arrays of strings, lists, tuples or sets; arrays of
-    strings with one row per sample; and mappings of sample to labels.
+    strings with one row per sample; mappings of sample to labels; and whole numbers, one per
+    sample, whose texts are labels.
     """
     samples = backend = None
     if isinstance(data, Mapping):
@@ -99,9 +101,10 @@ def sample_labels(data: Any) -> SampleLabels | None:
     if hasattr(data, "to_pylist") and not hasattr(data, "columns"):  # an Arrow array
         data = data.to_pylist()
     if isinstance(data, np.ndarray):
-        if data.dtype.kind not in "OUT" or data.ndim not in (1, 2):
+        is_column = data.ndim == 1 or data.shape[1:] == (1,)
+        if data.ndim not in (1, 2) or data.dtype.kind not in ("OUTiu" if is_column else "OUT"):
             return None
-        data = data.tolist()
+        data = (data.reshape(-1) if data.dtype.kind in "iu" else data).tolist()
     elif not isinstance(data, list | tuple):
         series = as_frame(data, "truth", allow_series=True)
         if not isinstance(series, nw.Series):
@@ -110,6 +113,10 @@ def sample_labels(data: Any) -> SampleLabels | None:
         is_null = series.is_null().to_list()
         data = [None if null else x for x, null in zip(series.to_list(), is_null, strict=True)]
     rows = list(data)
+    if rows and all(type(row) is int for row in rows):
+        names = set(labels.labels if isinstance(labels, Hierarchy) else labels or ())
+        texts = [str(row) for row in rows]  # of a single label, 0 and 1 are its truth
+        return (texts, samples, backend) if len(names) > 1 and set(texts) <= names else None
     # The first row that is not empty decides; without one, all rows must be collections.
     first = next((row for row in rows if not _is_empty(row)), None)
     if first is None:
@@ -128,28 +135,6 @@ def _is_empty(row: Any) -> bool:
     return row is None or isinstance(row, float) or (is_collection and not row)
 
 
-def class_numbers(data: Any, labels: Hierarchy | Sequence[str] | None) -> SampleLabels | None:
-    """Return whole numbers, one per sample, that are labels as text; None for other data."""
-    names = labels.labels if isinstance(labels, Hierarchy) else labels
-    samples = backend = None
-    if not isinstance(data, np.ndarray | list | tuple):
-        series = as_frame(data, "truth", allow_series=True)
-        if not isinstance(series, nw.Series):
-            return None
-        samples, backend = row_names(data, "truth")
-        data = series.to_list()
-    if isinstance(data, np.ndarray):
-        is_column = data.ndim == 1 or data.shape[1:] == (1,)
-        if not is_column or data.dtype.kind not in "iu":
-            return None
-        data = data.reshape(-1).tolist()
-    values = list(data)
-    if names is None or len(names) < 2 or not all(type(value) is int for value in values):
-        return None  # of a single label, 0 and 1 are its truth
-    texts: list[Any] = [str(value) for value in values]
-    return (texts, samples, backend) if values and set(texts) <= set(names) else None
-
-
 def label_matrix(
     rows: list[Any], labels: Hierarchy | Sequence[str] | None, *, name: str
 ) -> tuple[sparse.csr_array, tuple[str, ...]]:
@@ -161,13 +146,9 @@ def label_matrix(
     texts = [_labels_of(row, i, name) for i, row in enumerate(rows)]
     if isinstance(labels, Hierarchy):
         texts = [[label for text in row for label in _path_labels(text, labels)] for row in texts]
-    sample = [i for i, row in enumerate(texts) for _ in row]
-    names, at = _columns_of([text for row in texts for text in row], sample, labels, name)
-    pairs = sorted(set(zip(sample, at, strict=True)))
-    ptr = np.cumsum(np.bincount([i + 1 for i, _ in pairs], minlength=len(rows) + 1))
-    index = np.array([k for _, k in pairs], dtype=np.int32)
-    matrix = sparse.csr_array((np.ones(index.size), index, ptr), shape=(len(rows), len(names)))
-    return matrix, names
+    sample = np.repeat(np.arange(len(rows)), [len(row) for row in texts])
+    flat = [text for row in texts for text in row]
+    return _pair_matrix(sample, flat, np.ones(len(flat)), len(rows), labels, name)
 
 
 def _columns_of(
@@ -259,25 +240,16 @@ def label_pairs(
     Returns None for other data. The samples are those wanted, by default those of the frame.
     """
     frame = None if is_sparse(data) else as_frame(data, name)
-    columns = long_columns(frame, labels)
-    if columns is None:
+    if long_columns(frame, labels) is None:
         return None
-    sample, text, value = _pairs_of(frame, columns, name)
-    names = tuple(dict.fromkeys(sample) if samples is None else samples)
-    others = list(dict.fromkeys(x for x in sample if x not in set(names)))
-    if others:
-        raise DataError(
-            f"{name} names {len(others):,} sample(s) without scores: {quote_names(others)}.\n"
-            "Hint: samples are matched by name: a column 'sample', the index of a pandas frame, or "
-            "the row number; leave out the pairs of other samples."
-        )
-    n_silent = len(names) - len(set(sample))
+    pairs = _pair_values(frame, labels, samples, name)
+    n_samples, n_silent = len(pairs[2] or ()), int((np.diff(pairs[0].indptr) == 0).sum())
     if n_silent:
         warn(
-            f"{n_silent:,} of {len(names):,} samples are not in the {name}; they are taken to have "
+            f"{n_silent:,} of {n_samples:,} samples are not in the {name}; they are taken to have "
             "no label."
         )
-    return *_pair_matrix(sample, text, value, names, labels, name), names, None
+    return pairs
 
 
 def pair_values(
@@ -287,51 +259,65 @@ def pair_values(
 
     The mappings are a list, one for each sample, or the values of a mapping of samples.
     """
-    backend = samples = None
+    names, rows = None, data
     if isinstance(data, Mapping):
-        samples, data = tuple(map(str, data)), list(data.values())
-    if isinstance(data, list | tuple):
-        if not data or not all(isinstance(row, Mapping) for row in data):
+        names, rows = tuple(map(str, data)), list(data.values())
+    if isinstance(rows, list | tuple):
+        if not rows or not all(isinstance(row, Mapping) for row in rows):
             return None
-        rows = [str(i) for i, row in enumerate(data) for _ in row]
-        text = [str(label) for row in data for label in row]
-        value = check_real_array([x for row in data for x in row.values()], name=name)
-        names = tuple(map(str, range(len(data))))
-        return *_pair_matrix(rows, text, value, names, labels, name), samples, None
-    frame: Any = None if is_sparse(data) else as_frame(data, name)
-    columns = long_columns(frame, labels)
-    if not columns:
-        return None
-    rows, text, value = _pairs_of(frame, columns, name)
-    samples, backend = tuple(dict.fromkeys(rows)), frame.implementation.value
-    return *_pair_matrix(rows, text, value, samples, labels, name), samples, backend
+        texts = [str(label) for row in rows for label in row]
+        sample = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
+        value = check_real_array([x for row in rows for x in row.values()], name=name)
+        return *_pair_matrix(sample, texts, value, len(rows), labels, name), names, None
+    frame = None if is_sparse(data) else as_frame(data, name)
+    return _pair_values(frame, labels, None, name) if long_columns(frame, labels) else None
 
 
-def _pairs_of(frame: Any, columns: list[str], name: str) -> tuple[list[str], list[str], Any]:
-    """Return the samples, labels and values of the rows of a long frame; by default 1."""
-    sample, text = (list(map(str, frame[x].to_list())) for x in (SAMPLE_COLUMN, LABEL_COLUMN))
-    value = np.ones(len(sample))
-    if columns:
-        value = check_real_array(frame[columns[0]].to_numpy(), name=f"{name}: {columns[0]!r}")
-    return sample, text, value
+def _pair_values(
+    frame: Any,
+    labels: Hierarchy | Sequence[str] | None,
+    samples: Sequence[str] | None,
+    name: str,
+) -> PairValues:
+    """Read a long frame; without a column of values they are 1."""
+    named, texts = (list(map(str, frame[x].to_list())) for x in (SAMPLE_COLUMN, LABEL_COLUMN))
+    value = np.ones(len(named))
+    for column in long_columns(frame, labels) or ():
+        value = check_real_array(frame[column].to_numpy(), name=f"{name}: {column!r}")
+    row = {x: i for i, x in enumerate(dict.fromkeys(named) if samples is None else samples)}
+    others = list(dict.fromkeys(x for x in named if x not in row))
+    if others:
+        raise DataError(
+            f"{name} names {len(others):,} sample(s) without scores: {quote_names(others)}.\n"
+            "Hint: samples are matched by name: a column 'sample', the index of a pandas frame, or "
+            "the row number; leave out the pairs of other samples."
+        )
+    sample = np.array([row[x] for x in named], dtype=np.int64)
+    matrix, names = _pair_matrix(sample, texts, value, len(row), labels, name, list(row))
+    return matrix, names, tuple(row), None if samples is not None else frame.implementation.value
 
 
 def _pair_matrix(
-    sample: Sequence[str],
-    text: Sequence[str],
+    sample: NDArray[Any],
+    texts: Sequence[str],
     value: Any,
-    samples: Sequence[str],
+    n_samples: int,
     labels: Hierarchy | Sequence[str] | None,
     name: str,
+    samples: Sequence[Any] | None = None,
 ) -> tuple[sparse.csr_array, tuple[str, ...]]:
     """Return a CSR matrix with the value of each pair, and its labels."""
-    row = {x: i for i, x in enumerate(samples)}
-    names, at = _columns_of(text, sample, labels, name)
-    key = np.array([row[x] for x in sample], np.int64) * len(names) + np.array(at, np.int64)
-    key, first, place = np.unique(key, return_index=True, return_inverse=True)
-    if not np.array_equal(value, value[first][place], equal_nan=True):
-        again = int(np.argmax((value != value[first][place]) & ~np.isnan(value)))
-        raise DataError(f"{name} gives two values for sample {sample[again]!r}, {text[again]!r}.")
+    names, at = _columns_of(
+        texts, [samples[i] for i in sample] if samples else sample.tolist(), labels, name
+    )
+    key, first, place = np.unique(
+        sample * len(names) + np.array(at, np.int64), return_index=True, return_inverse=True
+    )
+    is_other = (value != value[first][place]) & ~np.isnan(value)
+    if is_other.any():
+        again = int(np.argmax(is_other))
+        who = samples[sample[again]] if samples else str(sample[again])
+        raise DataError(f"{name} gives two values for sample {who!r}, {texts[again]!r}.")
     number, column = np.divmod(key, max(1, len(names)))
-    ptr = np.cumsum(np.bincount(number + 1, minlength=len(row) + 1))
-    return sparse.csr_array((value[first], column, ptr), shape=(len(row), len(names))), names
+    ptr = np.cumsum(np.bincount(number + 1, minlength=n_samples + 1))
+    return sparse.csr_array((value[first], column, ptr), shape=(n_samples, len(names))), names

@@ -138,7 +138,7 @@ def truth_table(
     if not isinstance(data, Table) and not is_sparse(data):
         if (pairs := frames.label_pairs(data, labels, samples, name=name)) is not None:
             return Table(*pairs[:3], None if scores is None else scores.backend), "lists"
-        given = frames.sample_labels(data) or frames.class_numbers(data, labels)
+        given = frames.sample_labels(data, labels)
         if given is not None:
             rows, samples, backend = given
             is_one_name = all(isinstance(row, str) for row in rows)
