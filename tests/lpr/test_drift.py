@@ -1,7 +1,6 @@
 """New scores beside those fitted on: what differs, and a model for other prevalences."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import sparse
 
@@ -30,17 +29,6 @@ def shifted(rng, data, label, factor, n=2000):
 def case():
     train, pool = simulate.train_test(1, n_train=2000, n_test=8000, rng=5)
     return train, pool, HierLPR(train.hierarchy).fit(train.scores, train.truth)
-
-
-def test_bins_hold_the_scores_fitted_on(case):
-    train, _, model = case
-    bins = model.lpr_.seen
-    assert bins.total.sum(axis=1).tolist() == [2000.0] * 3
-    assert np.array_equal(bins.positive.sum(axis=1), train.truth.sum(axis=0))
-    assert np.array_equal(bins.count(train.scores), bins.total)
-    assert bins.total.max() < 2 * 2000 / N_BINS
-    tied = HierLPR().fit(np.repeat([[0.0], [1.0], [2.0]], 20, axis=0), [[0], [1], [1]] * 20)
-    assert tied.lpr_.seen.count(np.array([[0.0], [1.0], [1.5], [9.0]])).sum() == 4
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -142,30 +130,19 @@ def test_prevalences_of_the_same_population_rarely_move(setting):
 
 
 def test_mixtures_recover_the_prevalence_they_were_drawn_with():
-    rng = np.random.default_rng(2)
-    positive = np.array([[5.0, 15, 30, 50], [0, 0, 1, 1]]) * 10
-    total = positive + np.array([[90.0, 60, 40, 10], [50, 50, 50, 50]]) * 10
-    p1, p0 = positive / positive.sum(1, keepdims=True), (total - positive)
-    p0 = p0 / p0.sum(1, keepdims=True)
-    count = np.stack([rng.multinomial(2000, 0.7 * p1[k] + 0.3 * p0[k]) for k in range(2)])
-    residual, p_value, rate, error = explain_by_prevalence(total, positive, count)
-    assert abs(rate[0] - 0.7) < 3 * error[0]
-    assert error[0] < 0.05 < error[1]  # 20 positives say little about the second label
-    assert p_value[0] > 1e-3
-    assert residual[0] < 0.05
-
-
-def test_many_samples_are_explained_by_any_prevalence():
-    """The prevalence must be as exact as the samples allow, or large samples raise alarms."""
+    """As exactly as the samples allow, or large samples raise alarms."""
     rng = np.random.default_rng(3)
     p1, p0 = np.array([0.05, 0.15, 0.3, 0.5]), np.array([0.45, 0.3, 0.2, 0.05])
-    positive = 2e5 * np.tile(p1, (20, 1))
-    total = positive + 8e5 * p0
     true = rng.uniform(0.02, 0.98, 20)
-    count = np.stack([rng.multinomial(300_000, x * p1 + (1 - x) * p0) for x in true])
-    _, p_value, rate, _ = explain_by_prevalence(total, positive, count)
-    assert p_value.min() > 1e-3
-    assert np.abs(rate - true).max() < 0.005
+    for n_fit, n_new, limit in ((1e6, 300_000, 0.005), (1e3, 2000, 0.1)):
+        positive = 0.2 * n_fit * np.tile(p1, (20, 1))
+        total = positive + 0.8 * n_fit * p0
+        count = np.stack([rng.multinomial(n_new, x * p1 + (1 - x) * p0) for x in true])
+        residual, p_value, rate, error = explain_by_prevalence(total, positive, count)
+        assert p_value.min() > 1e-3
+        assert np.abs(rate - true).max() < limit
+        assert np.all(np.abs(rate - true) < 4 * error)
+        assert residual.max() < 0.05
 
 
 @pytest.mark.parametrize("seed", [5, 11])
@@ -277,21 +254,3 @@ def test_listed_scores_are_compared_with_absent_pairs_as_a_bin(tmp_path):
     drift = model.check(sparse.csr_array(broken))
     assert drift.is_different[label]
     assert drift.is_different.sum() <= 2
-
-
-def test_command(case, tmp_path):
-    from click.testing import CliRunner
-
-    from hierlpr.cli import main
-
-    train, pool, model = case
-    model.save(tmp_path / "m.hlpr")
-    frame = pd.DataFrame(pool.scores[:400], columns=train.hierarchy.labels)
-    frame.insert(0, "sample", [f"s{i}" for i in range(400)])
-    frame.to_csv(tmp_path / "s.csv", index=False)
-    call = ["check", "--model", str(tmp_path / "m.hlpr"), "--scores", str(tmp_path / "s.csv")]
-    done = CliRunner().invoke(main, call)
-    assert done.exit_code == 0, done.output
-    lines = done.stdout.splitlines()
-    assert lines[0] == "label,distance,prevalence,expected,residual,p_value,is_different"
-    assert len(lines) == 4

@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import sparse
 
-from hierlpr import Hierarchy, HierLPR, load_model
 from hierlpr.exceptions import DataError
-from hierlpr.lpr import ESTIMATORS, fit_lpr, make_estimator
+from hierlpr.lpr import ESTIMATORS, fit_lpr
 from hierlpr.lpr.estimators import Probability
 
 METHODS = sorted(set(ESTIMATORS) - {"probability"})  # which has tests of its own
@@ -91,24 +89,6 @@ def test_the_mean_of_curve_and_score(trust):
         np.testing.assert_allclose(found[:, k], own * curve[:, k] + (1 - own) * p[:, k], atol=2e-3)
 
 
-def test_rare_labels_are_nearer_to_the_truth_than_by_curves_alone():
-    # Scores that are the true probabilities: how far are the LPRs from them?
-    methods = ("auto", "probability", make_estimator("auto", kappa=0.0))
-    errors = [[], [], []]
-    for seed in range(10):
-        p, truth = draw(200, seed, (0.01,) * 10 + (0.05,) * 10)
-        for method, error in zip(methods, errors, strict=True):
-            lpr = fit_lpr(p, truth, method=method).predict(p)
-            error.append(np.sqrt(np.mean((lpr - p) ** 2)))
-    # Shared curves of the default come nearly as close without knowing that scores are
-    # probabilities. How close depends on the folds that choose what is shared: with eight other
-    # assignments to folds, the mean error of these ten draws is .016 to .021, by curves alone .038.
-    auto, probability, own = np.mean(errors, axis=1)
-    assert probability < 1.2 * auto
-    assert auto < 0.5 * own
-    assert auto < 0.02
-
-
 def test_scores_that_are_wrong_are_mended_with_enough_positives():
     p, truth = draw(20_000, 1, (0.3,))
     wrong = p**3
@@ -128,24 +108,3 @@ def test_scores_outside_the_unit_interval_are_refused_unless_by_rounding():
     np.testing.assert_allclose(lpr, clipped.predict(np.clip(rounded, 0.0, 1.0)), atol=0.02)
     with pytest.raises(DataError, match="trust"):
         Probability(trust=-1.0)
-
-
-def test_listed_scores_keep_the_curve_of_those_not_listed():
-    p, truth = draw(200, 3)
-    kept = np.where(p > 0.2, p, 0.0)
-    model = fit_lpr(sparse.csr_array(kept), truth, method="probability")
-    lpr = model.predict(sparse.csr_array(kept))
-    assert ((lpr.data > 0) & (lpr.data < 1)).all()
-
-
-def test_inside_the_model_with_joint_threads_and_files(tmp_path):
-    h = Hierarchy([("A", "B"), ("A", "C")], labels=["A", "B", "C", "D"])
-    p, truth = draw(300, 4)
-    truth = h.close_upward(truth)
-    model = HierLPR(h, lpr="probability").fit(p, truth)
-    one = HierLPR(h, lpr=Probability(), n_jobs=1).fit(p, truth)
-    np.testing.assert_array_equal(model.predict_proba(p), one.predict_proba(p))
-    model.save(tmp_path / "m.hlpr")
-    again = load_model(tmp_path / "m.hlpr")
-    np.testing.assert_array_equal(model.predict_proba(p), again.predict_proba(p))
-    assert "and score" in model.lpr_.report.estimator[0]

@@ -6,7 +6,7 @@ from scipy import sparse
 
 from hierlpr import Hierarchy, HierLPR
 from hierlpr.exceptions import DataError
-from hierlpr.lpr import ESTIMATORS, LPRModel, fit_lpr, make_estimator
+from hierlpr.lpr import ESTIMATORS, fit_lpr, make_estimator
 
 METHODS = sorted(set(ESTIMATORS) - {"probability"})  # which has tests of its own
 
@@ -50,11 +50,8 @@ def test_awkward_labels(method):
     lpr = model.predict(scores)
     assert np.all((lpr > 0) & (lpr < 1))
     mean = lpr.mean(axis=0)
-    assert mean[0] < 0.05
-    assert mean[1] < 0.05
-    assert mean[2] < 0.05
-    assert mean[3] > 0.95
-    assert mean[4] > 0.95
+    assert max(mean[:3]) < 0.05
+    assert min(mean[3:5]) > 0.95
     assert np.ptp(lpr[:, 5]) == 0.0
     assert mean[5] == pytest.approx(truth[:, 5].mean(), abs=0.005)
     for value in (0, 1):
@@ -191,14 +188,6 @@ def test_weights_move_the_prevalence(method):
     assert np.average(lpr[:, 0], weights=weight) == pytest.approx(target, rel=0.1)
     sparse_model = fit_lpr(sparse.csr_array(scores + 9), truth, method=method, sample_weight=weight)
     assert sparse_model.predict(scores + 9) == pytest.approx(lpr, abs=1e-3)
-
-
-def test_join_and_select_models():
-    scores, truth = simulated(n_labels=3)
-    model = fit_lpr(scores, truth)
-    parts = LPRModel.join([model.select([2]), model.select([0])])
-    assert np.array_equal(parts.predict(scores[:, [2, 0]]), model.predict(scores)[:, [2, 0]])
-    assert parts.report.auc.tolist() == model.report.auc[[2, 0]].tolist()
 
 
 @pytest.mark.parametrize(

@@ -56,12 +56,6 @@ def test_isotonic_equals_the_max_min_formula(case):
     assert value == pytest.approx(expected)
 
 
-def test_each_run_is_made_monotone_by_itself():
-    value = np.array([3.0, 1.0, 2.0, 0.5, 0.5, 0.1])
-    make_monotone(np.array([0, 3, 5, 6]), value, np.array([1.0, 1.0, 2.0, 1.0, 1.0, 1.0]))
-    assert value.tolist() == [2.0, 2.0, 2.0, 0.5, 0.5, 0.1]
-
-
 @given(tied_labels())
 def test_area_under_the_roc_curve_equals_scikit_learn(case):
     scores, truth, weight = case

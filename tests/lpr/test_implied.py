@@ -134,25 +134,6 @@ def test_implied_labels_are_left_out_of_the_curves_of_listed_ones():
     assert lpr.predict([[0.95, 0.0]])[0, 0] > 0.7
 
 
-def test_rarely_implied_labels_lean_on_the_curve_of_their_depth(case):
-    """Never implied in training: the shared curve, whatever the label."""
-    h, truth, _, listed = case
-    _, implied = fit_listed(listed[:60], Truth.of(truth[:60]), h, method="auto")
-    closed = close_listed(listed[:60], h)
-    seen = np.isin(np.arange(h.n_labels), closed.label[closed.is_implied])
-    x = np.linspace(0.05, 0.95, 7)
-    levels = np.asarray(h.levels)
-    for k in np.flatnonzero(~seen):
-        one, shared = (
-            curves.evaluate_each(np.full(7, number, np.int32), x, n_jobs=1)
-            for curves, number in (
-                (implied.curves, k),
-                (implied.shared.curves, implied.shared.curve_of(levels[[k]])[0]),
-            )
-        )
-        np.testing.assert_allclose(one, shared, atol=0.02)
-
-
 # -- the two kinds -----------------------------------------------------------------------------
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy import optimize, sparse
+from scipy import optimize
 from scipy.special import expit, logit
 
 from hierlpr import Hierarchy, HierLPR, fit_lpr, load_model
@@ -38,28 +38,6 @@ def binned(scores, truth, estimator=None):
     return _fit_own(data, estimator or Auto(), 1)[::2]
 
 
-def test_bins_keep_the_counts_of_listed_and_complete_scores():
-    scores, truth, _ = rare_labels(5)
-    _, bins = binned(scores, truth)
-    assert np.bincount(bins.label, bins.positive).tolist() == truth.sum(axis=0).tolist()
-    assert np.bincount(bins.label, bins.total).tolist() == [400.0] * 5
-    assert bins.support().tolist() == truth.sum(axis=0).tolist()
-    for k in range(5):
-        at = slice(bins.ptr[k], bins.ptr[k + 1])
-        assert np.all(np.diff(bins.score[at]) > 0)
-        assert np.all(np.diff(bins.z[at]) > 0)
-        assert np.isin(bins.score[at], scores[:, k]).all()
-    shown = scores > 0.5
-    listed = sparse.csr_array((scores[shown], np.nonzero(shown)), shape=scores.shape)
-    _, bins = binned(listed, truth)
-    assert np.all(bins.score[bins.ptr[:-1]] == -np.inf)
-    among = np.minimum((truth & shown).sum(axis=0), (~truth & shown).sum(axis=0))
-    assert bins.support().tolist() == among.tolist()
-    inside = bins.score > -np.inf
-    z = np.bincount(bins.label[inside], (bins.z * bins.total)[inside])
-    assert np.abs(z / shown.sum(axis=0)).max() < 0.05  # ranks count among listed samples
-
-
 @pytest.mark.parametrize("scale", ["score", "rank"])
 def test_offsets_and_slopes_are_the_penalized_maximum(scale):
     scores, truth, _ = rare_labels(6)
@@ -81,20 +59,6 @@ def test_offsets_and_slopes_are_the_penalized_maximum(scale):
 
         best = optimize.minimize(cost, np.zeros(2), method="Nelder-Mead")
         assert cost(line[:, k]) <= best.fun + 1e-4
-
-
-def test_labels_with_useless_scores_learn_flatter_curves():
-    rng = np.random.default_rng(3)
-    x = rng.normal(size=(600, 40))
-    slope = np.repeat([0.0, 3.0], 20)
-    truth = rng.random(x.shape) < expit(slope * x - 2.5)
-    _, bins = binned(x, truth)
-    shared, line = fit_shared(bins, np.zeros(40, np.int64), Auto(), "score")
-    assert line[1, :20].max() < line[1, 20:].min()
-    ends = np.repeat([[-1.5], [1.5]], 40, axis=1)
-    low, high = (shared.log_odds_of_labels(np.zeros(40, np.int64), v, line) for v in ends)
-    assert np.median((high - low)[:20]) < 1.5
-    assert np.median((high - low)[20:]) > 5.0
 
 
 def test_no_slope_is_negative_where_most_scores_are_reversed():
@@ -170,19 +134,6 @@ def test_labels_that_come_later_use_the_shared_curves_and_change_no_other(tmp_pa
     assert (again.kappa, again.scale) == (shared.kappa, shared.scale)
     back.add_labels([("L0", "L5")], scores[:, [5]], truth[:, [5]])
     assert np.isfinite(back.transform(scores[:, [*kept, 5]])).all()
-
-
-def test_awkward_fits():
-    for n, n_labels in ((1, 1), (3, 2), (25, 1)):
-        truth = np.arange(n * n_labels).reshape(n, n_labels) % 3 == 0
-        model = fit_lpr(np.ones((n, n_labels)), truth)
-        assert np.isfinite(model.predict(np.ones((1, n_labels)))).all()
-    nothing = fit_lpr(np.arange(40.0), np.zeros(40))
-    assert nothing.predict([20.0])[0] < 0.05
-    everything = fit_lpr(np.arange(40.0), np.ones(40))
-    assert everything.predict([20.0])[0] > 0.95
-    scores = 1e306 * np.linspace(-1.0, 1.0, 50)
-    assert np.all(np.diff(fit_lpr(scores, np.arange(50) > 30).predict(scores)) >= 0)
 
 
 def test_damaged_shared_curves_are_refused():

@@ -8,16 +8,6 @@ from hierlpr.lpr.estimators import normal_table
 from hierlpr.lpr.splines import NormalBins, bin_normal_scores, fit_psplines
 
 
-def test_normal_scores_come_from_mid_ranks():
-    total = np.array([3.0, 1.0, 6.0, 2.0])
-    bins = bin_normal_scores(
-        np.array([0, 4]), total * 0, total, normal_table(12), 160, balance=False
-    )
-    assert bins.z == pytest.approx(reference.normal_scores(total))
-    assert bins.bin_z.tolist() == bins.z.tolist()
-    assert bins.total.tolist() == total.tolist()
-
-
 def test_bins_keep_every_sample_of_every_label():
     rng = np.random.default_rng(0)
     ptr = np.array([0, 3000, 3020, 5020])

@@ -30,7 +30,7 @@ CHANCE_TILT = 0.05  # of any tilt where no prevalence has moved
 CHANCE_ADAPTED = 0.5  # the same where prevalences are expected to have moved
 N_CANDIDATES = 12
 MAX_TILTS = 50
-N_SWEEPS = 3
+FINE_STEPS = [np.append(0.0, SHIFTS / 4.0**sweep) for sweep in (1, 2, 3)]  # to refine tilts
 EDGE = 1e-9
 
 Posterior = Callable[[Float, Float, Float], Float]  # of LPRs, prevalences, P(label | parent)
@@ -48,10 +48,13 @@ def shifted_prevalence(
     r"""Estimate the prevalence of every label among new samples, assuming pure label shift.
 
     `lpr` are those of the new samples by the model, NaN where a score is missing. `posterior` is
-    the joint posterior on the forest of rarest parents, if it describes the scores well: the
-    likelihood is then that of all scores of a sample jointly. With `together`, a common
-    tilt of all roots is an explanation too, because a test says that the number of labels per
-    sample has changed. `chance` is that of moving any prevalence where none has moved.
+    the joint posterior on the forest of rarest parents, if it describes the scores
+    well: the likelihood is then that of all scores of a sample jointly. Neither likelihood can
+    replace the other: all scores together show shifts that single labels miss, but where scores
+    are not independent given the labels, as in Enron, they seem to be far more evidence than they
+    are. With `together`, a common tilt of all roots is an explanation too, because a test says that
+    the number of labels per sample has changed. `chance` is that of moving any prevalence where
+    none has moved.
 
     Notes
     -----
@@ -72,32 +75,22 @@ def shifted_prevalence(
     of another label, and the prevalences of all these explanations are averaged, weighted by their
     likelihoods.
     """
-    base = np.clip(model.report.base_rate, EDGE, 1.0 - EDGE)
-    likelihood = make_likelihood(model, lpr, RarestParentForest.of(base, hierarchy), posterior)
-    return average_over_tilts(likelihood, base, together=together, chance=chance)
-
-
-def make_likelihood(
-    model: LPRModel, lpr: Float, forest: RarestParentForest, posterior: Posterior | None = None
-) -> Likelihood:
-    """Return the likelihood of tilts, given new LPRs; see `shifted_prevalence`.
-
-    Neither likelihood can replace the other. All scores of a sample jointly show shifts that single
-    labels miss, but only if scores are independent given the labels; where they are not, as in
-    Enron, they seem to be far more evidence than they are, and wrong tilts are added.
-    """
     assert model.seen is not None
+    base = np.clip(model.report.base_rate, EDGE, 1.0 - EDGE)
+    forest = RarestParentForest.of(base, hierarchy)
     mean = np.clip(model.seen.mean_lpr, EDGE, 1.0 - EDGE)
     n_before, positive = model.seen.total.sum(axis=1), model.seen.positive.sum(axis=1)
     n_now = np.maximum(np.count_nonzero(~np.isnan(lpr), axis=0), 1)
     scale = n_before / (n_before + n_now)
     rarer = np.maximum(np.minimum(positive, n_before - positive), EDGE)
     trust = rarer / (rarer + ENOUGH_POSITIVES)
+    likelihood: Likelihood
     if posterior is not None:
-        return JointShiftLikelihood(forest, lpr, mean, scale, posterior, trust)
-    weight = scale * trust
-    table = weight[:, None] * log_likelihood(lpr, mean) - prior_cost(SHIFTS)
-    return ShiftLikelihood(forest, table, weight * np.nan_to_num(lpr - mean))
+        likelihood = JointShiftLikelihood(forest, lpr, mean, scale, posterior, trust)
+    else:
+        table = (scale * trust)[:, None] * log_likelihood(lpr, mean) - prior_cost(SHIFTS)
+        likelihood = ShiftLikelihood(forest, table, scale * trust * np.nan_to_num(lpr - mean))
+    return average_over_tilts(likelihood, base, together=together, chance=chance)
 
 
 def average_over_tilts(
@@ -108,20 +101,21 @@ def average_over_tilts(
     With `together`, all roots may also have one tilt in common, which needs no price.
     """
     price = 0.5 * float(scipy.special.chdtri(1.0, chance / base.size))
-    tilt, chosen, worth = find_tilts(likelihood, np.zeros(base.size), price=price)
+    tilt, labels, worth = find_tilts(likelihood, np.zeros(base.size), price=price)
     if together:
-        start, roots = np.zeros(base.size), likelihood.forest.depths[0]
-        gain = likelihood.common_gains(SHIFTS)
-        start[roots] = SHIFTS[np.argmax(gain)]
+        start, gain = np.zeros(base.size), likelihood.common_gains(SHIFTS)
+        start[likelihood.forest.depths[0]] = SHIFTS[np.argmax(gain)]
         common = find_tilts(likelihood, start, price=price)
         if common[2] + gain.max() > worth:
-            tilt, chosen, _ = common
-    log_weights, tilts = list[float](), list[Float]()
-    for k in chosen:
+            tilt, labels, _ = common
+    log_weights, tilts = [0.0], [tilt]
+    if labels:
+        log_weights, tilts = [], []
+    for k in labels:
         without = tilt.copy()
         without[k] = 0.0
         before = float(likelihood.gains(without, k, tilt[k : k + 1])[0])
-        for other in {k, *likelihood.candidates(without)} - (set(chosen) - {k}):
+        for other in {k, *likelihood.candidates(without)} - (set(labels) - {k}):
             gain = likelihood.gains(without, other, SHIFTS)
             weight = np.exp(gain - gain.max())
             log_weights.append(float(gain.max() + np.log(weight.sum())) - before)
@@ -129,8 +123,6 @@ def average_over_tilts(
             tilts[-1][other] += weight @ SHIFTS / weight.sum()
     if not tilt.any():
         return base.copy()
-    if not tilts:
-        log_weights, tilts = [0.0], [tilt]
     share = np.exp(np.array(log_weights) - max(log_weights))
     rates = share @ np.exp(likelihood.forest.log_rates(np.stack(tilts))) / share.sum()
     return np.asarray(np.clip(rates, EDGE, 1.0 - EDGE))
@@ -144,26 +136,25 @@ def find_tilts(
     `price` is that of a tilt which moves one label, or labels with independent scores. Returns the
     tilts, the labels that were added, and the log-likelihood gained less prices.
     """
-    tilt, chosen, worth = start.copy(), list[int](), 0.0
-    while len(chosen) < MAX_TILTS:
+    tilt, labels, worth = start.copy(), list[int](), 0.0
+    while len(labels) < MAX_TILTS:
         best = (0.0, -1, 0.0)
         for k in likelihood.candidates(tilt):
-            if k not in chosen:
+            if k not in labels:
                 gain = likelihood.gains(tilt, k, SHIFTS) - price * likelihood.inflation(tilt, k)
                 at = int(np.argmax(gain))
                 best = max(best, (float(gain[at]), k, float(SHIFTS[at])))
         if best[1] < 0:
             break
-        chosen.append(best[1])
+        labels.append(best[1])
         tilt[best[1]] += best[2]
         worth += best[0]
-        for sweep in range(1, N_SWEEPS + 1):
-            for k in chosen:
-                steps = np.append(0.0, SHIFTS / 4.0**sweep)
+        for steps in FINE_STEPS:
+            for k in labels:
                 gain = likelihood.gains(tilt, k, steps)
                 tilt[k] += steps[np.argmax(gain)]
                 worth += float(gain.max())
-    return tilt, chosen, worth
+    return tilt, labels, worth
 
 
 class RarestParentForest(NamedTuple):
@@ -205,6 +196,11 @@ class RarestParentForest(NamedTuple):
                 np.add.at(up.T, self.parent[labels], both.T)
         return rate
 
+    def shifts(self, tilts: Float) -> Float:
+        """Shifts of the log-odds of all prevalences under tilts."""
+        log_rate = np.minimum(self.log_rates(tilts), -EDGE)
+        return np.asarray(log_rate - np.log(-np.expm1(log_rate)) - self.log_odds)
+
 
 class ShiftLikelihood(NamedTuple):
     """Sum of the log-likelihoods of single labels: `table` is (n_labels, SHIFTS.size).
@@ -219,7 +215,7 @@ class ShiftLikelihood(NamedTuple):
 
     def at(self, tilts: Float) -> Float:
         """Log-likelihoods of tilts of shape (n_cases, n_labels)."""
-        return np.asarray(_interpolate(self.table, self._shifts(tilts)).sum(axis=1))
+        return np.asarray(_interpolate(self.table, self.forest.shifts(tilts)).sum(axis=1))
 
     def gains(self, tilt: Float, k: int, steps: Float) -> Float:
         """Log-likelihood gained by each of several steps of the tilt of label `k`."""
@@ -232,12 +228,12 @@ class ShiftLikelihood(NamedTuple):
         """Log-likelihood gained by the same tilt of all roots, with one prior."""
         tilts = np.zeros((steps.size + 1, self.table.shape[0]))
         tilts[1:, self.forest.depths[0]] = steps[:, None]
-        value = _interpolate(self.table + prior_cost(SHIFTS), self._shifts(tilts)).sum(axis=1)
+        value = _interpolate(self.table + prior_cost(SHIFTS), self.forest.shifts(tilts)).sum(axis=1)
         return np.asarray(value[1:] - value[0] - prior_cost(steps))
 
     def candidates(self, tilt: Float) -> list[int]:
         """Labels with the steepest score statistic, relative to its variance."""
-        shifts = self._shifts(tilt[None])
+        shifts = self.forest.shifts(tilt[None])
         step = SHIFTS[1] - SHIFTS[0]
         rise = _interpolate(self.table, shifts + step) - _interpolate(self.table, shifts - step)
         rate = np.exp(self.forest.log_rates(tilt[None])[0])
@@ -257,13 +253,8 @@ class ShiftLikelihood(NamedTuple):
             return 1.0
         ends = np.repeat(tilt[None], 2, axis=0)
         ends[:, k] += 1e-3, -1e-3
-        each = self.lpr * (np.subtract(*self._shifts(ends)) / 2e-3)
+        each = self.lpr * (np.subtract(*self.forest.shifts(ends)) / 2e-3)
         return float(max(1.0, each.sum(axis=1).var() / max(each.var(axis=0).sum(), 1e-300)))
-
-    def _shifts(self, tilts: Float) -> Float:
-        """Shifts of the log-odds of all prevalences under tilts."""
-        log_rate = np.minimum(self.forest.log_rates(tilts), -EDGE)
-        return np.asarray(log_rate - np.log(-np.expm1(log_rate)) - self.forest.log_odds)
 
 
 def log_likelihood(lpr: Float, mean: Float) -> Float:
@@ -271,14 +262,13 @@ def log_likelihood(lpr: Float, mean: Float) -> Float:
 
     `lpr` are those of new samples, NaN if missing, and `mean` their means in the fit.
     """
-    logit, out = scipy.special.logit, np.zeros((mean.size, SHIFTS.size))
+    out = np.zeros((mean.size, SHIFTS.size))
+    start = np.logaddexp(0.0, scipy.special.logit(mean)[:, None] + SHIFTS)
     for k, column in enumerate(lpr.T):
         values = np.clip(column[~np.isnan(column)], 1e-12, 1.0 - 1e-12)
         # Rounding loses nothing that matters and leaves few distinct values.
-        log_odds, count = np.unique(logit(values).round(3), return_counts=True)
-        for at, shift in enumerate(SHIFTS):
-            new = (count * np.logaddexp(0.0, log_odds + shift)).sum()
-            out[k, at] = new - values.size * np.logaddexp(0.0, logit(mean[k]) + shift)
+        log_odds, count = np.unique(scipy.special.logit(values).round(3), return_counts=True)
+        out[k] = count @ np.logaddexp(0.0, log_odds[:, None] + SHIFTS) - values.size * start[k]
     return out
 
 
