@@ -337,6 +337,7 @@ def test_samples_without_truth_and_too_few_to_split(tmp_path, good):
         (["rnak"], "did you mean 'rank'?"),
         (["fit", "--precison", "0.9"], "--precision"),
         (["fit", "--precision", "90%"], "write 0.9 for 90%"),
+        (["fit", "--precision", "0,9"], "write 0.9 for 0,9"),
         (["fit", "--precision", "1"], "0.99 is 99 %"),
     ],
 )

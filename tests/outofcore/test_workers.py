@@ -1,8 +1,10 @@
 """What is wrong with a scheduler or its workers is reported instead of waited for."""
 
+import json
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -48,3 +50,29 @@ def test_workers_without_hierlpr(scheduler, tmp_path):
     finally:
         worker.kill()
         worker.wait()
+
+
+def test_a_scheduler_that_dies_during_a_run(monkeypatch, tmp_path):
+    monkeypatch.setattr(workers, "TIMEOUT", 5)
+    file = tmp_path / "scheduler.json"
+    base = ("--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", file)
+    commands = (("dask_scheduler", "--port", "0"), ("dask_worker", "--no-nanny"))
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-m", f"distributed.cli.{name}", *more, *base],
+            stderr=subprocess.DEVNULL,
+        )
+        for name, *more in commands
+    ]
+    try:
+        while not file.exists() or not file.read_text().strip():
+            time.sleep(0.1)
+        results = map_batches(time.sleep, [0.3] * 30, json.loads(file.read_text())["address"])
+        next(results)
+        running[0].kill()
+        with pytest.raises(ResourceError, match=r"connection to the scheduler .* was lost"):
+            list(results)
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()

@@ -46,13 +46,15 @@ def path(
 
 
 class _Number(click.types.FloatParamType):
-    """A real number; for a percentage the message names the number."""
+    """A real number; for a percentage or a decimal comma the message names the number."""
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         """Return the number."""
         text = str(value).strip()
         if text.endswith("%") and text[:-1].replace(".", "", 1).isdigit():
             self.fail(f"write {float(text[:-1]) / 100:g} for {text}.", param, ctx)
+        if text.count(",") == 1 and text.replace(",", "").isdigit():
+            self.fail(f"write {text.replace(',', '.')} for {text}.", param, ctx)
         return super().convert(value, param, ctx)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import logging
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -73,6 +74,10 @@ def _workers(scheduler: str | None) -> Iterator[tuple[Callable[..., Any], int]]:
             return client.submit(function, batch, pure=False)
 
     with ExitStack() as stack:
+        for name in ("distributed", "distributed.client"):  # errors are raised, not logged
+            logger = logging.getLogger(name)
+            stack.callback(logger.setLevel, logger.level)
+            logger.setLevel(logging.CRITICAL)
         stack.enter_context(dask.config.set(settings))
         client = _connect(scheduler, stack)
         try:
@@ -86,7 +91,8 @@ def _workers(scheduler: str | None) -> Iterator[tuple[Callable[..., Any], int]]:
             ) from None
         except lost as error:
             raise ResourceError(
-                f"The connection to the scheduler {scheduler} was lost ({type(error).__name__})."
+                f"The connection to the scheduler {scheduler} was lost ({type(error).__name__}).\n"
+                "Hint: is it still running? Start the command again; nothing was written."
             ) from None
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from hierlpr.metrics.hits import HitCurve
 from hierlpr.model.model_output import apply_model
-from hierlpr.model.summary import CalibrationCurve, Counts, MethodCurve, summarize
+from hierlpr.model.summary import CalibrationCurve, Counts, MethodCurve, Summary, summarize
 from hierlpr.plots.drawing import (
     PALETTE,
     Colors,
@@ -60,6 +60,16 @@ class _Display:
     ax_: Any
     figure_: Any
 
+    @classmethod
+    def from_model(cls, model: HierLPR, scores: Any, truth: Any) -> Self:
+        """Show what a model gives for samples with truth."""
+        return cls.of(summarize(apply_model(model, scores, truth)))
+
+    @classmethod
+    def of(cls, summary: Summary) -> Self:
+        """Show a summary."""
+        raise NotImplementedError
+
     def _keep(self, axes: Any) -> Self:
         self.ax_, self.figure_ = axes, axes.figure
         return self
@@ -83,10 +93,10 @@ class PrecisionDisplay(_Display):
         self.has_truth = has_truth
 
     @classmethod
-    def from_model(cls, model: HierLPR, scores: Any, truth: Any) -> Self:
+    def of(cls, summary: Summary) -> Self:
         """Show a model's ranking of some samples, and its cutoff."""
-        summary = summarize(apply_model(model, scores, truth))
-        return cls(summary.curve, CutoffPoint.of(summary.counts))
+        cutoff = CutoffPoint.of(summary.counts)
+        return cls(summary.curve, cutoff, has_truth=summary.output.has_truth)
 
     def plot(self, ax: Any = None, *, colors: Colors = PALETTE) -> Self:
         """Draw on `ax`, or on a new figure."""
@@ -130,9 +140,8 @@ class _MethodsDisplay(_Display):
         self.cutoff = cutoff
 
     @classmethod
-    def from_model(cls, model: HierLPR, scores: Any, truth: Any) -> Self:
+    def of(cls, summary: Summary) -> Self:
         """Compare a model with LPRs alone, max-propagation and raw scores."""
-        summary = summarize(apply_model(model, scores, truth))
         return cls(summary.methods, CutoffPoint.of(summary.counts))
 
 
@@ -194,9 +203,8 @@ class CalibrationDisplay(_Display):
         self.block = block
 
     @classmethod
-    def from_model(cls, model: HierLPR, scores: Any, truth: Any) -> Self:
+    def of(cls, summary: Summary) -> Self:
         """Compare a model's predictions for some samples with their truth."""
-        summary = summarize(apply_model(model, scores, truth))
         assert summary.calibration is not None
         assert summary.block_calibration is not None
         return cls(summary.calibration, summary.block_calibration)

@@ -48,8 +48,8 @@ class NamesDisplay(_Display):
                 self.total[self.parent[k]] += self.total[k]
 
     @classmethod
-    def from_model(cls, model: HierLPR, scores: Any) -> Self:
-        """Name the samples as `HierLPR.assign` does."""
+    def from_model(cls, model: HierLPR, scores: Any, truth: Any = None) -> Self:
+        """Name the samples as `HierLPR.assign` does; truth is not needed."""
         label, _ = model.name_samples(model.aligned_scores(scores))
         return cls(model.hierarchy_, model.rank_names(), label)
 

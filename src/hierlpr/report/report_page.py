@@ -238,8 +238,7 @@ def _figures(report: Report) -> tuple[FigureText, ...]:
     answer, summary = report.answer, report.summary
     if report.names is not None and summary.output.model.cutoff_.goal.kind == "default":
         return ()  # names do not use this cutoff
-    cutoff, methods = CutoffPoint.of(summary.counts), summary.methods
-    display = PrecisionDisplay(summary.curve, cutoff, has_truth=answer.has_truth)
+    display, methods = PrecisionDisplay.of(summary), summary.methods
     first = [_drawn("fig-calls", display, *_precision_text(answer)), *_targets_figure(answer)]
     lpr, block = summary.calibration, summary.block_calibration
     if lpr is None or block is None:
@@ -251,14 +250,14 @@ def _figures(report: Report) -> tuple[FigureText, ...]:
         *first,
         _drawn(
             "fig-pr",
-            RecallDisplay(methods, cutoff),
+            RecallDisplay.of(summary),
             "Precision and recall",
             "Higher is better; calls are made in the early part, on the left.",
             f"Pooled precision against recall. Area under the curve: {areas}.",
         ),
         _drawn(
             "fig-hit",
-            HitDisplay(methods, cutoff),
+            HitDisplay.of(summary),
             "Hit curve",
             f"How many of the {answer.n_positives:,} true labels the first calls find; the thin "
             "line is a perfect order.",
@@ -266,7 +265,7 @@ def _figures(report: Report) -> tuple[FigureText, ...]:
         ),
         _drawn(
             "fig-cal",
-            CalibrationDisplay(lpr, block),
+            CalibrationDisplay.of(summary),
             "Calibration",
             "Of instances predicted at 70 %, are 70 % true? On the diagonal they are. Mean gap: "
             f"LPR {lpr.error:.3f}, block score {block.error:.3f}.",
