@@ -353,7 +353,7 @@ def test_words_and_numbers_of_a_cutoff():
     assert "at least 70 % in any case" in said
     certified = choose_cutoff(
         list_instances(score, truth), precision=0.7, confidence=0.9,
-        profile=LevelProfile.of(list_instances(score, truth), chance_samples=0.0),
+        profile=LevelProfile.of(list_instances(score, truth)),
     )  # fmt: skip
     assert "the certificate is about the judged ones" in str(certified)
 
