@@ -77,3 +77,18 @@ def test_measures_with_whole_weights_are_those_of_repeated_rows():
     for measure in (metrics.brier_error, metrics.precision_score):
         with pytest.raises(DataError, match="one per sample"):
             measure(truth, calls, sample_weight=[1.0, 2.0])
+
+
+def test_calls_that_are_more_likely_wrong_than_right_are_counted():
+    rng = np.random.default_rng(4)
+    h = Hierarchy([("A", "B"), ("B", "C")])
+    lpr, truth = rng.random((40, 3)), h.close_upward(rng.random((40, 3)) < 0.4)
+    called = h.close_upward(rng.random((40, 3)) < 0.4)
+    sample, label = np.indices((40, 3)).reshape(2, -1)
+    found = evaluate_ranking(
+        sample, label, lpr.ravel(), truth, h, call=called.ravel(), lpr=lpr.ravel()
+    ).decisions
+    rest = called & np.logical_and.accumulate(~called | (lpr >= 0.5), axis=1)
+    assert found["calls with a chance below 1/2, or below one"] == (called & ~rest).sum()
+    assert found["precision without them"] == (rest & truth).sum() / rest.sum()
+    assert found["recall without them"] == (rest & truth).sum() / truth.sum()

@@ -52,12 +52,16 @@ class Evaluation:
 
 
 class Rows(NamedTuple):
-    """Listed instances, best first: row and column in the truth, score, and whether called."""
+    """Listed instances, best first: row and column in the truth, score, and whether called.
+
+    `unlikely` says whether the LPR is below 1/2, if it is known.
+    """
 
     sample: Index
     label: Index
     score: Float
     call: Bool | None
+    unlikely: Bool | None = None
 
     def take(self, at: Any) -> Rows:
         """Return some of the rows."""
@@ -73,6 +77,7 @@ def evaluate_ranking(
     *,
     ordered: bool = True,
     call: Bool | None = None,
+    lpr: Float | None = None,
     sample_weight: Any = None,
 ) -> Evaluation:
     """Measure a list of instances, best first, against the truth of all samples.
@@ -92,6 +97,8 @@ def evaluate_ranking(
         one group (scores of any other method).
     call : ndarray of bool, optional
         Which of the listed instances are called; then the decisions are measured too.
+    lpr : ndarray of float, optional
+        With these, calls that are more likely wrong than right are counted.
     sample_weight : array-like of shape (n_samples,), optional
         Weight of each row of `truth`; 0 leaves it out.
 
@@ -107,7 +114,8 @@ def evaluate_ranking(
     truth = Truth.of(truth, hierarchy).tocsr()
     weight = check_sample_weight(sample_weight, truth.shape[0])
     sums = SampleSums(truth, hierarchy, weight, has_calls=call is not None)
-    signed = sums.add(Rows(sample, label, score, call), truth, weight)
+    unlikely = None if lpr is None else lpr < 0.5
+    signed = sums.add(Rows(sample, label, score, call, unlikely), truth, weight)
     groups = listed_groups(signed) if ordered else score_groups(score, signed)
     return sums.evaluation(*groups, None if weight is None else effective_number(weight))
 
@@ -217,6 +225,13 @@ class SampleSums:
         if self._calls is not None and rows.call is not None:
             called = upper.mark(number[rows.call], sample[rows.call], n_samples)
             self._calls.add(called, is_true, unknown, upper, weight)
+            if rows.unlikely is not None:
+                unlikely = rows.call & rows.unlikely
+                low = upper.mark(number[unlikely], sample[unlikely], n_samples)
+                rest = called & ~(low | upper.any_above(low))
+                self._n["unlikely"] += int(np.count_nonzero(called & ~rest))
+                self._w["likely"] += np.count_nonzero(rest & ~unknown, axis=0) @ weight
+                self._w["likely, true"] += np.count_nonzero(rest & is_true, axis=0) @ weight
         return signed
 
     def evaluation(self, calls: Float, hits: Float, effective: float | None = None) -> Evaluation:
@@ -258,7 +273,16 @@ class SampleSums:
         sizes["called"] = self._calls.n_called
         if n["unknown"]:
             sizes["called, unknown"] = self._calls.n_unknown
-        return Evaluation(sizes, ranking, self._calls.measures())
+        decisions = self._calls.measures()
+        if n["unlikely"]:
+            decisions |= {
+                "calls with a chance below 1/2, or below one": n["unlikely"],
+                "precision without them": w["likely, true"] / w["likely"] if w["likely"] else None,
+                "recall without them": w["likely, true"] / w["positives"]
+                if w["positives"]
+                else None,
+            }
+        return Evaluation(sizes, ranking, decisions)
 
 
 def _try(measure: Callable[[], float]) -> float | None:

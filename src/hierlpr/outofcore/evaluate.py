@@ -47,7 +47,7 @@ from hierlpr.outofcore.resources import (
 # `key` is the rank of a row or its falling score, `row` its number in the file.
 _ROW_SCHEMA = pa.schema({
     "sample": pa.int64(), "key": pa.float64(), "row": pa.int64(), "label": pa.int32(),
-    "score": pa.float64(), "call": pa.bool_(),
+    "score": pa.float64(), "call": pa.bool_(), "unlikely": pa.bool_(),
 })  # fmt: skip
 
 
@@ -129,6 +129,7 @@ def _in_memory(
         run.hierarchy,
         ordered=ranked.lpr is not None,
         call=None if ranked.call is None else ranked.call[is_evaluated],
+        lpr=None if ranked.lpr is None else ranked.lpr[is_evaluated],
         sample_weight=_matched_weights(per_sample, matched, labelled, path),
     )
     return EvaluateOutcome(evaluation, (ranked.report, labelled.report), tuple(matched.notes))
@@ -198,8 +199,9 @@ def _streamed(
             at, sample = np.unique(row[row >= 0], return_inverse=True)
             is_ranked[at] = True
             call = listed["call"] if "call" in columns else None
+            unlikely = listed["unlikely"] if "lpr" in columns else None
             signed[listed["row"]] = sums.add(
-                Rows(sample, listed["label"], listed["score"], call),
+                Rows(sample, listed["label"], listed["score"], call, unlikely),
                 matched.truth[at],
                 None if weight is None else weight[at],
             )
@@ -236,9 +238,11 @@ def _numbered_rows(
         score, n = batch.column("value").to_numpy(), len(batch)
         keys.append(batch.column("rank").to_numpy() if "rank" in columns else -score)
         call = batch.column("call").to_numpy() != 0 if "call" in columns else np.ones(n, bool)
+        has_lpr = "lpr" in columns
+        unlikely = batch.column("lpr").to_numpy() < 0.5 if has_lpr else np.zeros(n, bool)
         row = np.arange(n_rows, n_rows + n)
         sample = numbers.numbers(batch.column("sample"))
-        arrays = [sample, keys[-1], row, batch.column("label"), score, call]
+        arrays = [sample, keys[-1], row, batch.column("label"), score, call, unlikely]
         n_rows += n
         run.on_progress("reading", n_rows, max(n_rows, n_expected))
         yield pa.RecordBatch.from_arrays([pa.array(x) for x in arrays], schema=_ROW_SCHEMA)
