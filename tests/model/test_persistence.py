@@ -46,6 +46,8 @@ def path(case, tmp_path):
 def test_round_trip_is_identical(case, path):
     model, scores, cal = case
     again = load_model(path)
+    again.save(path.with_name("again.hlpr"))
+    assert path.with_name("again.hlpr").read_bytes() == path.read_bytes()
     assert again.cutoff_ == model.cutoff_
     assert again.sets_ == model.sets_
     assert again.hierarchy_ == model.hierarchy_
@@ -59,12 +61,6 @@ def test_round_trip_is_identical(case, path):
     # Calibrating the loaded model needs everything that the fit left behind.
     again.calibrate(cal.scores, cal.truth, fdr=0.2, confidence=0.8)
     assert again.cutoff_ == model.cutoff_
-
-
-def test_equal_models_give_equal_files(path, tmp_path):
-    load_model(path).save(tmp_path / "again.hlpr")
-    assert (tmp_path / "again.hlpr").read_bytes() == path.read_bytes()
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["again.hlpr", "model.hlpr"]
 
 
 @pytest.mark.filterwarnings("ignore::hierlpr.exceptions.UnreachableWarning")
@@ -322,24 +318,17 @@ def test_opening_a_forged_classifier_runs_nothing(features, tmp_path):
     assert not ran.exists()
 
 
-def test_files_that_cannot_be_opened_say_why(tmp_path):
-    path = tmp_path / "c.hlpr"
-    path.write_text("sample,label\n")
-    with pytest.raises(FileError, match="not a model: it is cut short, or a file of another kind"):
-        load_model(path)
-
-
 def test_damaged_classifiers(features, tmp_path):
-    one = fitted(LogisticRegression(), *features)
     path = tmp_path / "c.hlpr"
-    one.save(path)
+    fitted(LogisticRegression(), *features).save(path)
     data = path.read_bytes()
-    for bad in (data[:200], data[:-30], b""):
+    for bad in (data[:200], data[:-30], b"", b"sample,label\n"):
         path.write_bytes(bad)
-        with pytest.raises(FileError):
+        with pytest.raises(
+            FileError, match="is not a model: it is cut short, or a file"
+        ):
             load_model(path, trust_classifier=True)
     path.write_bytes(data)
+    forged(path, lambda m, a: a.update(skops=a["skops"][:-40]))
     with pytest.raises(FileError):
-        load_model(
-            forged(path, lambda m, a: a.update(skops=a["skops"][:-40])), trust_classifier=True
-        )
+        load_model(path, trust_classifier=True)

@@ -74,8 +74,8 @@ def test_a_hierarchy_in_any_form(tmp_path):
 def test_models_and_functions_take_any_form(tmp_path, case):
     scores, truth, _ = case
     lpr = 1.0 / (1.0 + np.exp(-scores))
-    for given in (EDGES, tmp_path / "tree.csv", {"left": "root", "right": "root", "deep": "left"}):
-        forms(tmp_path)
+    for form in ("edges", "path", "dict"):
+        given = forms(tmp_path)[form]
         h = as_hierarchy(given)
         columns = [TREE.index(label) for label in h.labels]
         model = HierLPR(given, joint=False).fit(scores[:, columns], truth[:, columns])
@@ -102,6 +102,7 @@ def test_what_is_no_hierarchy_is_refused_with_the_forms(given):
 
 def test_labels_of_each_sample_in_any_form_are_the_matrix(case):
     scores, truth, lists = case
+    assert not all(lists)  # samples without any label are samples
     expected = HierLPR(TREE, joint=False).fit(scores, truth).predict_proba(scores)
     width = max(map(len, lists))
     forms = {
@@ -233,15 +234,6 @@ def test_a_cutoff_set_by_hand(case, tmp_path):
     for level in (-0.1, 1.1, "x", None, np.nan, True):
         with pytest.raises(DataError, match="level"):
             model.set_cutoff(level)
-
-
-def test_samples_without_any_label_are_samples(case):
-    scores, truth, lists = case
-    assert not all(lists)
-    model = HierLPR(TREE, joint=False).fit(scores, lists)
-    assert model.lpr_.report.positives.tolist() == truth.sum(axis=0).tolist()
-    with pytest.raises(DataError, match="scores have 120 samples, truth 3"):
-        model.calibrate(scores, [[], [], []], fdr=0.1)
 
 
 # -- truth of other samples ----------------------------------------------------------------------
