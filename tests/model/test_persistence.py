@@ -324,9 +324,7 @@ def test_damaged_classifiers(features, tmp_path):
     data = path.read_bytes()
     for bad in (data[:200], data[:-30], b"", b"sample,label\n"):
         path.write_bytes(bad)
-        with pytest.raises(
-            FileError, match="is not a model: it is cut short, or a file"
-        ):
+        with pytest.raises(FileError, match="is not a (valid )?model: "):
             load_model(path, trust_classifier=True)
     path.write_bytes(data)
     forged(path, lambda m, a: a.update(skops=a["skops"][:-40]))

@@ -32,7 +32,7 @@ from hierlpr.hierarchy.conversion import HierarchyLike, as_hierarchy
 from hierlpr.model import cross_fitting
 from hierlpr.model.cross_fitting import count_rows, take_rows
 from hierlpr.model.estimator import HierLPR
-from hierlpr.model.inputs import positive_weight_rows, refuse_unknown_labels
+from hierlpr.model.inputs import LabelledSamples, positive_weight_rows, refuse_unknown_labels
 from hierlpr.model.persistence import save_classifier
 from hierlpr.model.prediction import Predictor
 
@@ -204,7 +204,7 @@ class HierarchicalClassifier(Predictor, BaseEstimator):  # type: ignore[misc]
         is_stage = isinstance(estimator, FirstStage)
         lpr = "probability" if is_stage and self.lpr == "auto" else self.lpr
         model = HierLPR(hierarchy, lpr=lpr, joint=self.joint)
-        model.fit_aligned(h, Table(scores, h.labels), truth[rows], fit_weight)
+        model.fit_aligned(h, LabelledSamples(Table(scores, h.labels), truth[rows], fit_weight))
         # Later scores come from other classifiers than these out-of-fold ones: compare ranges only.
         model.sample_summary_ = None
         self.model_ = model

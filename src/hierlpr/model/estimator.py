@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from inspect import signature
-from typing import TYPE_CHECKING, Any, Self, get_args
+from typing import Any, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,6 @@ from hierlpr._utils.checks import (
     check_fraction,
     check_jobs,
     check_level,
-    check_sample_weight,
     make_rng,
 )
 from hierlpr.cutoff.choose import Unreachable, cutoff_on
@@ -29,25 +28,30 @@ from hierlpr.cutoff.split import split_for_cutoff
 from hierlpr.data.clusters import cluster_ids
 from hierlpr.data.duplicates import SampleKeys
 from hierlpr.data.frames import like_given
-from hierlpr.data.tables import Table, match_weights, refuse_truth_as_scores
+from hierlpr.data.tables import Table, refuse_truth_as_scores
 from hierlpr.data.truth import Truth, align_truth
 from hierlpr.exceptions import DataError, UnreachableWarning, warn
 from hierlpr.hierarchy import Hierarchy
+from hierlpr.hierarchy.conversion import HierarchyLike, as_hierarchy
 from hierlpr.hierarchy.roll_up import RollUp
 from hierlpr.joint import fit_joint
 from hierlpr.lpr.comparison import SampleSummary
 from hierlpr.lpr.estimators import make_estimator
 from hierlpr.lpr.fitting import with_sharing
-from hierlpr.model import inputs, training
-from hierlpr.model.fitted import FittedModel
+from hierlpr.model.changes import ChangeableModel
+from hierlpr.model.inputs import (
+    LabelledSamples,
+    check_leakage,
+    new_scores,
+    refuse_unknown_labels,
+    refuse_unknown_samples,
+    warn_of_mistakes,
+)
 from hierlpr.model.persistence import save_model
 from hierlpr.model.prediction import Predictor
 
-if TYPE_CHECKING:
-    from hierlpr.hierarchy.conversion import HierarchyLike
 
-
-class HierLPR(Predictor, FittedModel, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class HierLPR(Predictor, ChangeableModel, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Turn classifier scores into comparable scores, one ranking, and calls that fit a hierarchy.
 
     Parameters
@@ -144,7 +148,8 @@ class HierLPR(Predictor, FittedModel, OneToOneFeatureMixin, TransformerMixin, Ba
         clusters : array-like of ids of shape (n_samples,), series or mapping, optional
             The patient, donor or camera of each sample; new samples then come from new clusters.
         """
-        return self.fit_aligned(*self._learnable(X, y, clusters), sample_weight)
+        h, table, truth = self._learnable(X, y, clusters)
+        return self.fit_aligned(h, LabelledSamples.of(table, truth, sample_weight))
 
     def fit_calibrate(
         self,
@@ -184,18 +189,12 @@ class HierLPR(Predictor, FittedModel, OneToOneFeatureMixin, TransformerMixin, Ba
         names = ("precision", "fdr", "maximize", "confidence")
         [first, *_] = goals_of(**{name: x for name, x in goal.items() if name in names})
         h, table, truth = self._learnable(X, y, clusters)
-        weight = check_sample_weight(
-            match_weights(sample_weight, table), table.n_samples, keep_equal=True
-        )
-        check_bound(first, weight, goal.get("max_weight"))
+        samples = LabelledSamples.of(table, truth, sample_weight)
+        check_bound(first, samples.weight, goal.get("max_weight"))
         rng, share = make_rng(random_state), calibration_share
         parts = split_for_cutoff(table, h, truth.cluster, share=share, rng=rng)
-        samples = [
-            (table.rows(rows), truth[rows], None if weight is None else weight[rows])
-            for rows in parts
-        ]
-        self.fit_aligned(h, *samples[0])
-        table, truth, weight = samples[1]
+        self.fit_aligned(h, samples.rows(parts[0]))
+        table, truth, weight = samples.rows(parts[1])
         self.calibrate(table, truth, sample_weight=weight, **goal)
         self.held_out_ = parts[1]
         return self
@@ -203,9 +202,9 @@ class HierLPR(Predictor, FittedModel, OneToOneFeatureMixin, TransformerMixin, Ba
     def _learnable(self, X: Any, y: Any, clusters: Any) -> tuple[Hierarchy, Table, Truth]:
         """Return the hierarchy, and checked scores and truth to learn from."""
         self.check_params()
-        h = None if self.hierarchy is None else inputs.as_hierarchy(self.hierarchy)
+        h = None if self.hierarchy is None else as_hierarchy(self.hierarchy)
         options: dict[str, Any] = {"missing_scores": self.missing_scores, "leaves": self.leaves}
-        table = inputs.new_scores(X, h, None, **options)
+        table = new_scores(X, h, None, **options)
         h = h or Hierarchy(labels=table.labels)
         truth = align_truth(y, h, table, propagate_truth=self.propagate_truth)
         truth = truth.in_clusters(cluster_ids(clusters, table))
@@ -222,33 +221,33 @@ class HierLPR(Predictor, FittedModel, OneToOneFeatureMixin, TransformerMixin, Ba
         check_jobs(self.n_jobs)
         make_estimator(self.lpr)
 
-    def fit_aligned(
-        self, hierarchy: Hierarchy, table: Table, truth: Truth, sample_weight: Any
-    ) -> Self:
+    def fit_aligned(self, hierarchy: Hierarchy, samples: LabelledSamples) -> Self:
         """Fit on scores and truth that are checked and in the order of the labels."""
-        given = match_weights(sample_weight, table)
-        rows, weight = inputs.positive_weight_rows(given, table.n_samples)
-        table, truth = table.rows(rows), truth[rows]
-        inputs.refuse_unknown_labels(truth, hierarchy)
-        options: dict[str, Any] = {"method": self.lpr, "n_jobs": self.n_jobs}
-        options["sample_weight"] = None if weight is None else weight / weight.max()
-        lpr, implied = training.fit_curves(table, truth, hierarchy, **options)
-        training.warn_of_mistakes(lpr)
+        samples = samples.used()
+        table, truth, weight = samples
+        refuse_unknown_labels(truth, hierarchy)
+        lpr, implied = self.fit_curves(samples, hierarchy)
+        warn_of_mistakes(lpr)
         self.keys_, self.held_out_ = {}, None
         self.forget_cutoff()  # first, so that no promise outlives an interrupted fit
         self.hierarchy_, self.lpr_, self.implied_ = hierarchy, lpr, implied
         self.leaves_ = table.rolled_up
         self.joint_ = self.path_weight_ = None
         if self.joint is not False:
-            options |= {"method": with_sharing(self.lpr, lpr.shared)}
-            options |= {"use": "exact" if self.joint is True else "auto"}
-            self.joint_ = fit_joint(table.values, truth, hierarchy, **options)
-        samples = hierarchy, table, truth, weight
+            self.joint_ = fit_joint(
+                table.values,
+                truth,
+                hierarchy,
+                method=with_sharing(self.lpr, lpr.shared),
+                n_jobs=self.n_jobs,
+                sample_weight=samples.relative_weight,
+                use="exact" if self.joint is True else "auto",
+            )
         if implied is None:
-            self.path_weight_ = training.fit_depth_weights(lpr, *samples)
+            self.path_weight_ = self.fit_depth_weights(samples)
         self.keys_ = {"fit": SampleKeys.of_samples(table, truth.cluster)}
         self.sample_summary_ = SampleSummary.of(lpr, table.values, hierarchy, weight)
-        self.profile_ = training.fit_profile(self.block_scores, *samples)
+        self.profile_ = self.fit_profile(samples)
         return self
 
     def calibrate(
@@ -302,19 +301,15 @@ class HierLPR(Predictor, FittedModel, OneToOneFeatureMixin, TransformerMixin, Ba
         if min_chance is not None:
             min_chance = check_level(min_chance, name="min_chance")
         goals = goals_of(precision=precision, fdr=fdr, maximize=maximize, confidence=confidence)
-        table, truth = self._pair(X, y, clusters)
-        given, is_certified = match_weights(sample_weight, table), confidence is not None
-        check_bound(
-            goals[0], check_sample_weight(given, table.n_samples, keep_equal=True), max_weight
-        )
-        rows, weight = inputs.positive_weight_rows(given, table.n_samples, keep_equal=is_certified)
-        table, truth = table.rows(rows), truth[rows]
-        keys, caveats = inputs.check_leakage(table, truth, self.keys_.get("fit"))
+        samples = LabelledSamples.of(*self._pair(X, y, clusters), sample_weight)
+        check_bound(goals[0], samples.weight, max_weight)
+        samples = samples.used(keep_equal=confidence is not None)
+        keys, caveats = check_leakage(samples, self.keys_.get("fit"))
         options: dict[str, Any] = {"groups": groups, "unreachable": unreachable}
-        options |= {"weight": weight, "max_weight": max_weight}
-        lpr = self.lprs(table)
+        options |= {"weight": samples.weight, "max_weight": max_weight}
+        truth, lpr = samples.truth, self.lprs(samples.table)
         options |= {"lpr": lpr.values, "min_chance": min_chance}
-        score = self.block_scores(table, lpr)
+        score = self.block_scores(samples.table, lpr)
         cutoff = cutoff_on(goals, score, truth, self.hierarchy_, self.profile_, **options)
         for part in cutoff.targets or (cutoff,):
             if not part.reachable:
@@ -364,8 +359,8 @@ class HierLPR(Predictor, FittedModel, OneToOneFeatureMixin, TransformerMixin, Ba
             The promise is then about a random sample of a new cluster.
         """
         table, truth = self._pair(X, y, clusters)
-        inputs.refuse_unknown_samples(truth)
-        keys, caveats = inputs.check_leakage(table, truth, self.keys_.get("fit"))
+        refuse_unknown_samples(truth)
+        keys, caveats = check_leakage(LabelledSamples(table, truth), self.keys_.get("fit"))
         rule = self.choose_set_rule(table, truth, error, confidence, one_path=one_path)
         self.sets_, self.keys_ = rule.with_caveats(caveats), {**self.keys_, "sets": keys}
         return self

@@ -1,48 +1,46 @@
-"""A fitted model of scores: its steps on aligned tables, and changes without a new fit."""
+"""A fitted model of scores: its steps on aligned tables, and the parts of its fit."""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any, Self, cast
+from typing import Any, cast
 from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logit
 from sklearn.utils.validation import check_is_fitted
 
-from hierlpr._utils.checks import Matrix, quote_names
+from hierlpr._utils.checks import Matrix
 from hierlpr.cutoff import set_values, sets
 from hierlpr.cutoff.decisions import decide
 from hierlpr.cutoff.estimate import LevelProfile
-from hierlpr.cutoff.instances import holds_at
+from hierlpr.cutoff.instances import holds_at, list_instances
 from hierlpr.cutoff.outcome import DEFAULT_CUTOFF, Cutoff
 from hierlpr.cutoff.sets import CallSets, SetRule
 from hierlpr.data.duplicates import SampleKeys
 from hierlpr.data.listed import Kind
 from hierlpr.data.tables import Table, draw_samples, sample_limit
-from hierlpr.data.truth import Truth, align_truth
-from hierlpr.exceptions import DataError, HierlprError, UnreachableWarning, warn
+from hierlpr.data.truth import Truth, implied_share
+from hierlpr.exceptions import HierlprError, UnreachableWarning, warn
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.hierarchy.graph import rarest_parents
 from hierlpr.hierarchy.roll_up import RollUp
-from hierlpr.joint import JointModel, LabelPrior, end_posterior
+from hierlpr.joint import JointModel, LabelPrior, end_posterior, learn_depth_weights
 from hierlpr.joint.posterior import forest_posteriors
-from hierlpr.lpr import ImpliedLPR, LPRCurves, LPRModel, own_lpr
+from hierlpr.lpr import ImpliedLPR, LPRModel, fit_known, fit_listed, own_lpr
 from hierlpr.lpr.comparison import SampleSummary, find_difference
 from hierlpr.lpr.drift import Drift, compare_scores
-from hierlpr.lpr.label_shift import CHANCE_ADAPTED, CHANCE_TILT, Posterior
-from hierlpr.model.inputs import new_scores
-from hierlpr.model.training import fit_curves
+from hierlpr.lpr.label_shift import CHANCE_TILT, Posterior
+from hierlpr.model.inputs import LabelledSamples, new_scores
 from hierlpr.ranking.blocks import consistent_scores
 
 Index = NDArray[np.intp]
 Float = NDArray[np.float64]
 # From this mean weight of other labels' evidence on, prevalences are estimated jointly.
 JOINT_SHIFT_WEIGHT = 0.8
+# Weights of depths are learned from this many instances, but at least this many samples.
+PATH_INSTANCES, PATH_SAMPLES = 2**19, 500
 
 
 class FittedModel:
@@ -246,136 +244,42 @@ class FittedModel:
         named = zip(self.hierarchy_.labels, self.hierarchy_.levels.tolist(), strict=True)
         return tuple(ranks.get(label) or f"level {level}" for label, level in named)
 
-    # -- changes without a new fit -----------------------------------------------------------------
-
-    def add_labels(
-        self,
-        edges: Iterable[tuple[str, str]],
-        X: Any,
-        y: Any,
-        *,
-        labels: Iterable[str] | None = None,
-    ) -> Self:
-        """Add labels with their scores and truth; the curves of the other labels do not change.
-
-        `edges` are (parent, child) pairs of the new labels. `X` and `y` have one column per new
-        label, in the order of `labels`, by default as they appear in `edges`.
-        """
-        check_is_fitted(self)
-        h, pairs = self.hierarchy_, list(edges)
-        named = None if labels is None else list(labels)
-        wanted = [name for pair in pairs for name in pair] if named is None else named
-        new = [name for name in dict.fromkeys(wanted) if name not in h]
-        if named is not None and len(new) != len(named):
-            repeated = [name for name in named if name in h] or named
-            raise DataError(
-                f"add_labels: already in the model or named twice: {quote_names(repeated)}."
-            )
-        if not new:
-            raise DataError(
-                "add_labels: no new label.\n"
-                "Hint: name them in edges (parent, child) or, without edges, in labels=[...]."
-            )
-        grown = Hierarchy([*h.edges, *pairs], labels=[*h.labels, *new], names=h.names)
-        if grown.n_labels != h.n_labels + len(new):
-            others = [name for name in grown.labels[h.n_labels :] if name not in set(new)]
-            raise DataError(f"add_labels: labels of edges not in labels=: {quote_names(others)}.")
-        part = grown.subset(new)  # only edges among new labels are checked in the truth
-        table = new_scores(X, part, self.kind_, missing_scores=self.missing_scores)
-        options: dict[str, Any] = {"method": self.lpr, "n_jobs": self.n_jobs}
-        options["depth"] = grown.levels[[grown.index(label) for label in part.labels]]
-        options["shared"] = self.lpr_.shared
-        fitted, _ = fit_curves(table, align_truth(y, part, table), part, **options)
-        return self._set_labels(grown, LPRModel.join([self.lpr_, fitted]))
-
-    def remove_labels(self, labels: Iterable[str]) -> Self:
-        """Remove labels; their children pass to their parents, other curves do not change."""
-        check_is_fitted(self)
-        h = self.hierarchy_
-        removed = dict.fromkeys([labels] if isinstance(labels, str) else labels)
-        unknown = [label for label in removed if label not in h]
-        if unknown:
-            raise DataError(f"remove_labels: unknown label(s): {quote_names(unknown)}.")
-        rest = [label for label in h.labels if label not in removed]
-        if not rest or not removed:
-            raise DataError(f"remove_labels: no label {'was given' if rest else 'would be left'}.")
-        return self._set_labels(h.subset(rest), self.lpr_.select([h.index(x) for x in rest]))
-
-    def _set_labels(self, hierarchy: Hierarchy, lpr: LPRModel) -> Self:
-        """Set the new labels and curves, and drop the cutoff and sets of the old ones."""
-        lost = ["the cutoff is back at 0.5"] if self.cutoff_.goal.kind != "default" else []
-        lost += ["sure and possible labels are forgotten"] if self.sets_ is not None else []
-        if lost:
-            warn(f"The labels have changed, so {' and '.join(lost)}. Calibrate again.")
-        self.forget_cutoff()
-        self.path_weight_, self.sample_summary_ = None, None
-        former, self.lpr_ = self.hierarchy_, lpr
-        keys = {k: x.with_labels(hierarchy.labels, former.labels) for k, x in self.keys_.items()}
-        self.keys_ = {k: x for k, x in keys.items() if x.key.size or x.name is not None}
-        prevalence = lpr.report.base_rate
-        if self.implied_ is not None:
-            place = [former.index(x) if x in former else former.n_labels for x in hierarchy.labels]
-            self.implied_ = self.implied_.select(place, hierarchy.levels, prevalence)
-        if self.joint_ is not None:
-            self.joint_ = self.joint_.changed(hierarchy, prevalence)
-        self.hierarchy = self.hierarchy_ = hierarchy
-        return self
-
     def forget_cutoff(self) -> None:
         """Reset the cutoff to the default, and drop the sets, the profile and their samples."""
         self.cutoff_, self.sets_, self.profile_ = DEFAULT_CUTOFF, None, None
         self.keys_ = {name: keys for name, keys in self.keys_.items() if name == "fit"}
 
-    def adapt(self, X: Any) -> Self:
-        """Return a new model for a population with other prevalences, estimated from its scores.
+    # -- parts of a fit ----------------------------------------------------------------------------
 
-        It has no cutoff, because certificates do not carry over. Scores that differ from those of
-        the fit by more than prevalences can explain are refused.
-        """
-        table = self.aligned_scores(X)
-        if not isinstance(table.values, np.ndarray):
-            raise DataError(
-                "A model of listed scores (sparse) cannot be adapted.\n"
-                "Hint: check works; fit again with labelled samples of the new population."
-            )
-        drift = self.compare_with_fit(table, CHANCE_ADAPTED)
-        if drift.is_far:
-            raise DataError(f"The scores look nothing like those of the fit. {drift}")
-        if not drift.is_clean:
-            warn(str(drift))
-        return self.with_prevalences(drift)
+    def fit_curves(
+        self, samples: LabelledSamples, hierarchy: Hierarchy, **options: Any
+    ) -> tuple[LPRModel, ImpliedLPR | None]:
+        """Return the curves of the labels and, for listed scores, those of implied labels."""
+        options |= {"method": self.lpr, "n_jobs": self.n_jobs}
+        options["sample_weight"] = samples.relative_weight
+        values, truth = samples.table.values, samples.truth
+        if isinstance(values, np.ndarray):
+            return fit_known(values, truth, hierarchy, **options), None
+        return fit_listed(values, truth, hierarchy, **options)
 
-    def with_prevalences(self, drift: Drift) -> Self:
-        """Return a copy with the expected prevalences of `drift` and no cutoff."""
-        new, shift = copy.copy(self), logit(drift.expected) - logit(drift.prevalence)
-        curves, report = self.lpr_.curves, replace(self.lpr_.report, base_rate=drift.expected)
-        each = np.repeat(shift, np.diff(curves.knot_ptr))
-        inside = np.clip(curves.knot_lpr, 1e-15, 1.0 - 1e-15)
-        knots = np.where(each == 0.0, curves.knot_lpr, expit(logit(inside) + each))
-        new.lpr_ = LPRModel(LPRCurves(curves.knot_ptr, curves.knot_score, knots), report, None)
-        if self.joint_ is not None and shift.any():
-            new.joint_ = _shifted_joint(self.joint_, drift, shift)
-        new.forget_cutoff()
-        new.sample_summary_ = None
-        reason = "not calibrated for this population, to whose prevalences the model was adapted"
-        new.cutoff_ = replace(DEFAULT_CUTOFF, reason=reason)
-        return new
+    def fit_depth_weights(self, samples: LabelledSamples) -> Float | None:
+        """Return the weight of each depth where samples have one path of labels."""
+        h = self.hierarchy_
+        table, truth, weight = samples.drawn(max(PATH_SAMPLES, PATH_INSTANCES // h.n_labels))
+        rates = own_lpr(self.lpr_, table.values)
+        return learn_depth_weights(rates, truth, self.lpr_.report.base_rate, h, weight)
+
+    def fit_profile(self, samples: LabelledSamples) -> LevelProfile:
+        """Return the profile of block scores; drawn samples may cost power, never validity."""
+        h, share = self.hierarchy_, None
+        table, truth, weight = samples.drawn(
+            sample_limit(samples.table.n_samples, h, samples.table.n_stored)
+        )
+        if not truth.is_complete:
+            share = implied_share(truth, h, weight)
+            truth = truth.evaluated(h, share=share)
+        instances = list_instances(self.block_scores(table), truth, weight)
+        return replace(LevelProfile.of(instances), implied_share=share)
 
 
 _compared_one: WeakSet[FittedModel] = WeakSet()  # models that have compared a single sample
-
-
-def _shifted_joint(joint: JointModel, drift: Drift, shift: Float) -> JointModel:
-    """Return the joint model with shifted prevalences and conditional probabilities."""
-    h, prior = joint.hierarchy, joint.prior
-    prevalence = expit(logit(prior.prevalence) + shift)
-    # P(label | all its parents) moves as its share in the rarest parent does.
-    rarest = rarest_parents(h, drift.prevalence)[h.position]
-    before, after = (
-        np.clip(rate / rate[h.order[rarest]], 1e-9, 1.0 - 1e-9)
-        for rate in (drift.prevalence, drift.expected)
-    )
-    moved = expit(logit(prior.conditional) + logit(after) - logit(before))
-    conditional = np.where(rarest >= 0, moved, prevalence)
-    inside = (np.clip(x, 1e-12, 1.0 - 1e-12) for x in (prevalence, conditional))
-    return replace(joint, prior=LabelPrior(*inside))

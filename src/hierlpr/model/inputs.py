@@ -1,9 +1,9 @@
-"""Scores, truth and weights as users give them, checked before a model sees them."""
+"""What users give to learn from, checked before a model sees it, and what it lets one expect."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,14 +13,15 @@ from hierlpr.data import tables
 from hierlpr.data.clusters import cluster_note
 from hierlpr.data.duplicates import SampleKeys, leakage_warnings
 from hierlpr.data.listed import Kind, as_kind
-from hierlpr.data.tables import Table
+from hierlpr.data.tables import Table, draw_samples, match_weights
 from hierlpr.data.truth import Truth
 from hierlpr.exceptions import DataError, warn
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.hierarchy.conversion import as_hierarchy as as_hierarchy
 from hierlpr.hierarchy.roll_up import RollUp
+from hierlpr.lpr import LPRModel
 
 Float = NDArray[np.float64]
+FEW_SAMPLES = 10  # to learn from
 
 
 def new_scores(
@@ -86,7 +87,7 @@ def _note_forms(scores: Any, table: Table, n_columns: int) -> None:
 
 
 def positive_weight_rows(
-    sample_weight: Any, n_samples: int, *, keep_equal: bool = False
+    sample_weight: Any, n_samples: int, keep_equal: bool = False
 ) -> tuple[NDArray[np.intp], Float | None]:
     """Return samples of positive weight and their weights; None if equal, unless `keep_equal`."""
     weight = check_sample_weight(sample_weight, n_samples, keep_equal=keep_equal)
@@ -95,6 +96,40 @@ def positive_weight_rows(
     rows = np.flatnonzero(weight)
     weight = weight[rows]
     return rows, None if not keep_equal and np.all(weight == weight[0]) else weight
+
+
+class LabelledSamples(NamedTuple):
+    """Scores and truth of samples in the order of the labels; no weights if all are equal."""
+
+    table: Table
+    truth: Any  # `Truth`, or None for a report without
+    weight: Float | None = None
+
+    @classmethod
+    def of(cls, table: Table, truth: Any, sample_weight: Any) -> Self:
+        """Check weights and match them with the samples."""
+        weight = match_weights(sample_weight, table)
+        return cls(table, truth, check_sample_weight(weight, table.n_samples, keep_equal=True))
+
+    def used(self, *, keep_equal: bool = False) -> Self:
+        """Leave out samples of weight 0, and weights that are equal unless `keep_equal`."""
+        rows, weight = positive_weight_rows(self.weight, self.table.n_samples, keep_equal)
+        return self._replace(weight=None).rows(rows)._replace(weight=weight)
+
+    @property
+    def relative_weight(self) -> Float | None:
+        """The weights as shares of the largest."""
+        return None if self.weight is None else self.weight / self.weight.max()
+
+    def rows(self, rows: NDArray[np.intp]) -> Self:
+        """Return some samples."""
+        weight = None if self.weight is None else self.weight[rows]
+        truth = None if self.truth is None else self.truth[rows]
+        return type(self)(self.table.rows(rows), truth, weight)
+
+    def drawn(self, limit: int) -> Self:
+        """Return at most `limit` samples, drawn at random with a fixed seed."""
+        return self.rows(draw_samples(self.table.n_samples, limit, rng=0))
 
 
 def refuse_unknown_labels(truth: Truth, hierarchy: Hierarchy) -> None:
@@ -136,9 +171,10 @@ def refuse_unknown_samples(truth: Truth) -> None:
 
 
 def check_leakage(
-    table: Table, truth: Truth, fit_keys: SampleKeys | None
+    samples: LabelledSamples, fit_keys: SampleKeys | None
 ) -> tuple[SampleKeys, list[str]]:
     """Return the keys of calibration samples; warn if they are not new or not independent."""
+    table, truth = samples.table, samples.truth
     keys = same = SampleKeys.of_samples(table, truth.cluster)
     if fit_keys is not None and 0 < fit_keys.n_labels < keys.n_labels:
         same = replace(fit_keys.like(table.values), name=keys.name, cluster=keys.cluster)
@@ -152,3 +188,23 @@ def check_leakage(
     for note in caveats:
         warn(note)
     return keys, caveats
+
+
+def warn_of_mistakes(lpr: LPRModel) -> None:
+    """Warn of few samples, no positives, or most AUCs more than 3 standard errors below 0.5."""
+    n1, n0 = lpr.report.positives, lpr.report.negatives
+    n_samples = int((n1 + n0).max(initial=0))
+    if n_samples < FEW_SAMPLES:
+        warn(
+            f"{n_samples} labelled sample(s) are too few to learn from: most labels get their "
+            "prevalence. A few hundred are a good start."
+        )
+    if not n1.any():
+        warn("No sample has a label, so nothing can be learned; is the truth complete?")
+    z = (lpr.report.auc - 0.5) * np.sqrt(12.0 * n1 * n0 / (n1 + n0 + 1.0))
+    n_below = int(np.count_nonzero(z < -3.0))
+    if 2 * n_below > lpr.n_labels:
+        warn(
+            f"The AUC of {n_below:,} of {lpr.n_labels:,} labels is below 0.5; do larger scores "
+            "mean more likely labels?"
+        )

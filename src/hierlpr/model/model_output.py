@@ -13,13 +13,13 @@ from hierlpr._utils.checks import Matrix
 from hierlpr.cutoff.decisions import decide, label_levels
 from hierlpr.cutoff.instances import holds_at
 from hierlpr.cutoff.sets import CallSets
-from hierlpr.data.tables import align, match_weights
+from hierlpr.data.tables import align
 from hierlpr.data.truth import align_truth
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.lpr import own_lpr
 from hierlpr.metrics.hits import HitCurve
-from hierlpr.model.inputs import positive_weight_rows
+from hierlpr.model.inputs import LabelledSamples
 from hierlpr.ranking.blocks import consistent_scores
 
 if TYPE_CHECKING:
@@ -112,21 +112,18 @@ def apply_model(
     table = align(scores, h, name="scores", allow_leaves=True)
     if table.n_samples == 0:
         raise DataError("scores: there are no samples to report on.")
-    known = None
+    aligned: Any = None
     if truth is not None or is_truth_needed:
         options: dict[str, Any] = {"propagate_truth": model.propagate_truth, "is_first": False}
-        known = align_truth(truth, h, table, **options)
-    rows, weight = positive_weight_rows(match_weights(sample_weight, table), table.n_samples)
-    if weight is not None:
-        table = table.rows(rows)
-        known = None if known is None else known[rows]
+        aligned = align_truth(truth, h, table, **options)
+    table, aligned, weight = LabelledSamples.of(table, aligned, sample_weight).used()
     table = model.aligned_scores(table)
     lpr = model.lprs(table)
     block_score = consistent_scores(lpr, h, n_jobs=model.n_jobs)
     positive, unknown, implied = block_score != block_score, None, None
-    if known is not None:
-        known = (known if table.n_stored is None else known.tocsr()).evaluated(h, weight)
-        positive, unknown, implied = known.positive, known.unknown, known.implied
+    if aligned is not None:
+        aligned = (aligned if table.n_stored is None else aligned.tocsr()).evaluated(h, weight)
+        positive, unknown, implied = aligned.positive, aligned.unknown, aligned.implied
     return ModelOutput(
         model=model,
         samples=table.samples or tuple(map(str, range(table.n_samples))),

@@ -96,13 +96,7 @@ def extend(model: HierLPR, hierarchy: Hierarchy, ranks: dict[str, str]) -> HierL
     assert model.implied_ is not None
     assert hierarchy.labels[:n_before] == model.hierarchy_.labels
     added = hierarchy.labels[n_before:]
-    new.hierarchy = new.hierarchy_ = hierarchy
-    new.lpr_ = model.lpr_.with_new(hierarchy.levels[n_before:])
-    prevalence = new.lpr_.report.base_rate
-    place = np.minimum(np.arange(hierarchy.n_labels), n_before)
-    new.implied_ = model.implied_.select(place, hierarchy.levels, prevalence)  # type: ignore[arg-type]
-    if model.joint_ is not None:
-        new.joint_ = model.joint_.changed(hierarchy, prevalence)
+    new.set_curves(hierarchy, model.lpr_.with_new(hierarchy.levels[n_before:]))
     summary = model.sample_summary_
     if summary is not None and summary.log_frequency is not None:
         frequency = np.append(summary.log_frequency, np.full(len(added), -np.inf))
