@@ -151,11 +151,11 @@ def test_a_failed_certificate_calls_nothing_and_says_so_at_every_use(parts, mode
     _, cal, test = parts
     for unreachable, has_calls in ((None, False), ("best-precision", True)):
         goal = {"precision": 0.999, "confidence": 0.9, "unreachable": unreachable}
-        with pytest.warns(UnreachableWarning, match="no level can be certified"):
+        with pytest.warns(UnreachableWarning, match="800 samples cannot certify this"):
             model.calibrate(cal.scores, cal.truth, **goal)
-        with pytest.warns(UnreachableWarning, match="no level can be certified"):
+        with pytest.warns(UnreachableWarning, match="800 samples cannot certify this"):
             assert model.predict(test.scores).any() == has_calls
-        with pytest.warns(UnreachableWarning, match="no level can be certified"):
+        with pytest.warns(UnreachableWarning, match="800 samples cannot certify this"):
             model.call_lists(test.scores)
 
 

@@ -324,7 +324,7 @@ def test_damaged_classifiers(features, tmp_path):
     data = path.read_bytes()
     for bad in (data[:200], data[:-30], b"", b"sample,label\n"):
         path.write_bytes(bad)
-        with pytest.raises(FileError, match="is not a (valid )?model: "):
+        with pytest.raises(FileError, match=r"is not a (valid )?model: "):
             load_model(path, trust_classifier=True)
     path.write_bytes(data)
     forged(path, lambda m, a: a.update(skops=a["skops"][:-40]))
