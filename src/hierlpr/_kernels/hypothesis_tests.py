@@ -21,8 +21,8 @@ def bet(
 
     `gain` of a sample is what a stake of 1 wins on it, in the order of the bets. Before each sample
     the stake is ``stake(log wealth) / sqrt(samples left * square)``, at most its `largest`, where
-    `square` is that of the samples before, and as if of `weight` more samples the one that was
-    given. It depends on nothing that is still to come. ``stake_table[k]`` belongs to a log wealth
+    the square is the mean over the samples before and `weight` more samples of the value `square`.
+    It depends on nothing that is still to come. ``stake_table[k]`` belongs to a log wealth
     of ``k / steps_per_unit`` below its end.
     """
     n = gain.size
@@ -65,7 +65,7 @@ def step_up_levels(
     the current alpha if all of them pass; the node that needs the largest alpha leaves next, and
     lowers alpha to what it needs. A tested node needs ``need / (left + offset)``. Multiplied by
     ``left + least offset`` this can only fall when `left` falls, so a heap of such keys that is
-    refreshed at its top only gives the largest. O(n log n) a depth unless offsets differ wildly.
+    refreshed at its top only gives the largest. O(n log n) per depth unless offsets differ wildly.
     """
     n = need.size
     level = np.ones(n)

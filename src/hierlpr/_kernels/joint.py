@@ -222,7 +222,7 @@ def joint_dag(
                 for j in range(table_ptr[p + 1] - up):
                     sums[share_of[map_ptr[q] + j]] += table[up + j]
                 for s in range(half):
-                    # What the parent knows beyond what this clique told it.
+                    # The parent's evidence without the message of this clique.
                     new = sums[s] / message[at + s] if message[at + s] > 0.0 else 0.0
                     table[at + 2 * s] *= new
                     table[at + 2 * s + 1] *= new

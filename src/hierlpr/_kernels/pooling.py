@@ -99,9 +99,9 @@ def _pool(
             root[i] = root[parent[i]]
             active[via[i]] = True
         total[root[i]] += np.int64(value[i])
-    level = np.empty(n, np.int64)
+    fitted = np.empty(n, np.int64)
     for i in range(n):
-        level[i] = fixed_mean(total[root[i]], np.int64(count[root[i]]))
+        fitted[i] = fixed_mean(total[root[i]], np.int64(count[root[i]]))
 
     stack = np.empty(n, np.int32)
     n_rounds = 0
@@ -113,7 +113,7 @@ def _pool(
         changed = gap > 0
         n_rounds += 1
         for e in range(n_edges - 1, -1, -1):
-            if level[child[e]] - level[up_idx[e]] <= gap:
+            if fitted[child[e]] - fitted[up_idx[e]] <= gap:
                 continue
             changed = True
             while True:
@@ -171,7 +171,7 @@ def _pool(
                 lower_leaves = lower >= 0 and low <= met and n_rounds <= MOST_ROUNDS
                 if not (upper_leaves or lower_leaves):
                     for at in range(size):
-                        level[order[at]] = met
+                        fitted[order[at]] = met
                     active[e] = True
                     break
                 if upper_leaves and lower_leaves:
@@ -182,5 +182,5 @@ def _pool(
                 leaves = upper if upper_leaves else lower
                 active[via[order[leaves]]] = False
                 for at in range(leaves, leaves + count[order[leaves]]):
-                    level[order[at]] = high if upper_leaves else low
-    return level, active
+                    fitted[order[at]] = high if upper_leaves else low
+    return fitted, active

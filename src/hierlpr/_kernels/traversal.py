@@ -192,7 +192,7 @@ def min_down(values: Floats2D, parent_ptr: Int32s, parent_idx: Int32s) -> None:
 
 @kernel
 def local_parents(row_ptr: Int64s, nodes: Int32s, parent: Int32s) -> Int32s:
-    """Place of each node's parent within its own closed row, -1 for roots; forests only."""
+    """Place of each node's parent within its closed row, -1 for roots; forests only."""
     out = np.empty(nodes.size, np.int32)
     place = np.empty(parent.size, np.int32)
     for m in range(row_ptr.size - 1):
@@ -210,7 +210,7 @@ def local_edges(
     parent_ptr: Int32s,
     parent_idx: Int32s,
 ) -> tuple[Int64s, Int32s]:
-    """Integers of each node's parents within its own closed row, as one CSR pair over all rows."""
+    """Places of each node's parents within its closed row, as one CSR pair over all rows."""
     ptr = np.zeros(nodes.size + 1, np.int64)
     for at in range(nodes.size):
         ptr[at + 1] = ptr[at] + parent_ptr[nodes[at] + 1] - parent_ptr[nodes[at]]

@@ -191,8 +191,6 @@ def area_under_roc(groups: ScoreGroups) -> Float:
     negative = groups.total - groups.positive
     below = running_sum(groups.ptr, negative) - 0.5 * negative
     n_pairs = groups.sum_by_label(groups.positive) * groups.sum_by_label(negative)
-    with np.errstate(invalid="ignore"):
-        area = groups.sum_by_label(groups.positive * below) / np.where(
-            n_pairs > 0.0, n_pairs, np.nan
-        )
-    return np.asarray(area)
+    area = np.full(n_pairs.size, np.nan)
+    n_concordant = groups.sum_by_label(groups.positive * below)
+    return np.asarray(np.divide(n_concordant, n_pairs, out=area, where=n_pairs > 0.0))

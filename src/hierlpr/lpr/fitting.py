@@ -63,20 +63,10 @@ class LPRModel:
         return self.curves.n_labels
 
     def predict(self, scores: Any, *, n_jobs: int | None = None) -> Any:
-        """Return the LPRs of new scores.
+        """Return the LPRs of finite scores (n_samples, n_labels), or of a vector for one label.
 
-        Parameters
-        ----------
-        scores : array-like or sparse matrix of shape (n_samples, n_labels)
-            Finite scores; a vector if the model has one label.
-        n_jobs : int, optional
-            Default: HIERLPR_NUM_THREADS or all cores.
-
-        Returns
-        -------
-        ndarray or csr_array
-            Of the shape of `scores`. A sparse matrix keeps its pattern: entries that are not stored
-            have no LPR, and the ranking treats it as 0.
+        A sparse matrix keeps its pattern: entries that are not stored have no LPR, and the ranking
+        treats it as 0.
         """
         matrix: Matrix = check_scores(scores, None).values
         if matrix.shape[1] != self.n_labels:
@@ -113,7 +103,7 @@ class LPRModel:
             number, zeros = np.arange(curves.n_labels), np.zeros(curves.n_labels)
             middle = curves.evaluate_each(number.astype(np.int32), zeros, n_jobs=1)
             curves = LPRCurves(np.arange(zeros.size + 1), zeros, middle)
-        named = [shared.describe(level) for level in depth.tolist()]
+        named = [shared.describe(each) for each in depth.tolist()]
         new = LPRModel(curves.select(shared.curve_of(depth)), self.report.of_new(named))
         return LPRModel.join([replace(self, seen=None), new])
 

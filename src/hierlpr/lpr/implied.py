@@ -90,8 +90,8 @@ def fit_listed(
     of the training samples themselves would be far too optimistic for rare labels.
     """
     positive = scipy.sparse.csr_array(truth.positive)
-    levels = hierarchy.levels if depth is None else depth
-    options: dict[str, Any] = {"depth": levels, "n_jobs": n_jobs}
+    depths = hierarchy.levels if depth is None else depth
+    options: dict[str, Any] = {"depth": depths, "n_jobs": n_jobs}
     pairs = weigh_pairs(scores, truth, hierarchy, None, sample_weight)
 
     def fit(rows: Any, method: Any, closed: Closed) -> LPRModel:
