@@ -148,7 +148,7 @@ def test_a_model_learns_keeps_and_uses_the_rule(tmp_path):
     model.save(tmp_path / "m.hlpr")
     again = load_model(tmp_path / "m.hlpr")
     assert again.sets_ == model.sets_
-    assert again.deepest(rest.scores[400:]) == model.deepest(rest.scores[400:])
+    assert again.assign(rest.scores[400:]).equals(model.assign(rest.scores[400:]))
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -192,7 +192,7 @@ def test_a_model_of_a_taxonomy_keeps_its_weights(tmp_path):
     again = load_model(tmp_path / "m.hlpr")
     np.testing.assert_array_equal(again.path_weight_, model.path_weight_)
     assert again.sets_ == model.sets_
-    assert again.deepest(scores[300:]) == model.deepest(scores[300:])
+    assert again.assign(scores[300:]).equals(model.assign(scores[300:]))
     with pytest.warns(HierlprWarning, match="sure and possible labels are forgotten"):
         model.remove_labels(["bb"])
     assert model.path_weight_ is None

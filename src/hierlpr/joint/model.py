@@ -119,6 +119,12 @@ class JointModel:
                [0.7 , 0.26]])
         """
         values = align(lpr, self.hierarchy, name="lpr").values
+        return self.posterior(values, absent=absent, n_jobs=n_jobs)
+
+    def posterior(
+        self, values: Matrix, *, absent: Float | None = None, n_jobs: int | None = None
+    ) -> Any:
+        """Do what `transform` does with LPRs in the order of the labels."""
         threads = n_jobs_or_default(n_jobs)
         if isinstance(values, np.ndarray):
             # NaN fails both comparisons, so complete matrices in range need no copy.

@@ -33,7 +33,7 @@ from hierlpr.lpr.comparison import SampleSummary, find_difference
 from hierlpr.lpr.drift import Drift, compare_scores
 from hierlpr.lpr.label_shift import CHANCE_TILT, Posterior
 from hierlpr.model.inputs import LabelledSamples, new_scores
-from hierlpr.ranking.blocks import consistent_scores
+from hierlpr.ranking.blocks import block_scores
 
 Index = NDArray[np.intp]
 Float = NDArray[np.float64]
@@ -90,7 +90,7 @@ class FittedModel:
         else:
             lpr = self.lpr_.curves.evaluate(table.values, **options)
             absent = None if implied is None else implied.absent
-            lpr = self.joint_.transform(lpr, absent=absent, **options)
+            lpr = self.joint_.posterior(lpr, absent=absent, **options)
         if not isinstance(lpr, np.ndarray):
             lpr.sort_indices()
         return Table(lpr, table.labels, table.samples, table.backend)
@@ -98,7 +98,7 @@ class FittedModel:
     def block_scores(self, table: Table, lpr: Table | None = None) -> Matrix:
         """Return the block scores of an aligned table, or of its LPRs, as a plain matrix."""
         lpr = self.lprs(table) if lpr is None else lpr
-        return cast(Matrix, consistent_scores(lpr, self.hierarchy_, n_jobs=self.n_jobs))
+        return cast(Matrix, block_scores(lpr, self.hierarchy_, n_jobs=self.n_jobs))
 
     def calls(self, table: Table, cutoff: Cutoff) -> tuple[Any, Matrix]:
         """Return the calls of an aligned table at a cutoff, and its block scores."""

@@ -20,7 +20,6 @@ from hierlpr.hierarchy import Hierarchy
 from hierlpr.lpr import own_lpr
 from hierlpr.metrics.hits import HitCurve
 from hierlpr.model.inputs import LabelledSamples
-from hierlpr.ranking.blocks import consistent_scores
 
 if TYPE_CHECKING:
     from hierlpr.model import HierLPR
@@ -119,7 +118,7 @@ def apply_model(
     table, aligned, weight = LabelledSamples.of(table, aligned, sample_weight).used()
     table = model.aligned_scores(table)
     lpr = model.lprs(table)
-    block_score = consistent_scores(lpr, h, n_jobs=model.n_jobs)
+    block_score = model.block_scores(table, lpr)
     positive, unknown, implied = block_score != block_score, None, None
     if aligned is not None:
         aligned = (aligned if table.n_stored is None else aligned.tocsr()).evaluated(h, weight)

@@ -102,14 +102,6 @@ class Predictor:
         model, table = self._compared(X)
         return model.sets_on(table)
 
-    def deepest(self, X: Any) -> list[str | None]:
-        """Return the deepest sure label of every sample, None where no label is sure."""
-        model, table = self._compared(X)
-        model.set_rule()  # raises if it was not calibrated
-        label, _ = model.name_samples(table)
-        model.warn_of_no_names()
-        return [*np.array([*model.hierarchy_.labels, None], dtype=object)[label]]
-
     def assign(self, X: Any) -> Any:
         """Name every sample by the deepest label that can be trusted.
 

@@ -227,6 +227,13 @@ def consistent_scores(
     """
     hierarchy = as_hierarchy(hierarchy)
     table = align(lpr, hierarchy, name="lpr")
+    return block_scores(table, hierarchy, weight=weight, n_jobs=n_jobs)
+
+
+def block_scores(
+    table: Table, hierarchy: Hierarchy, *, weight: Any = None, n_jobs: int | None = None
+) -> Any:
+    """Return the block scores of LPRs in the order of the labels, as `consistent_scores` does."""
     instances = flatten_samples(table, hierarchy, weight=weight)
     score = np.empty(instances.lpr.size)
     row_ptr = instances.row_ptr
