@@ -17,6 +17,7 @@ from hierlpr._utils.checks import check_count
 from hierlpr._utils.files import check_page_name
 from hierlpr.audit import Audit
 from hierlpr.cutoff.decisions import REASONS, parts_of
+from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.cutoff.sets import SET_WORDS
 from hierlpr.data.clusters import cluster_numbers
 from hierlpr.data.tables import align
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 
 MOST_STOPPED = 15  # listed samples that stop highest
 SLIDER_STEPS = 400
+NOTHING_CERTIFIED = "Nothing is certified at this cutoff."
 SECTIONS = {
     "answer": "Answer",
     "curves": "Curves",
@@ -372,15 +374,46 @@ def _cutoff_data(report: Report) -> dict[str, Any]:
     marks = []
     for name, part, numbers in parts:
         own_level = part.level if part.groups is None and math.isfinite(part.level) else None
-        text = ""
-        if part.is_certified and part.groups is None and not answer.difference:
-            most = f" and at most {part.max_calls:,} calls per sample" if part.max_calls else ""
-            text = (
-                f"Certified at this cutoff{most}: at least {percent(part.goal.precision)} correct, "
-                f"with {percent(part.goal.confidence)} confidence."
-            )
-        marks.append({"name": name, "numbers": [own_level, *numbers], "text": text})
-    return {"cutoffs": [[float(f"{x:.6g}") for x in row] for row in points], "marks": marks}
+        marks.append({
+            "name": name,
+            "numbers": [own_level, *numbers],
+            "text": _certificate(part, answer),
+        })  # fmt: skip
+    return {
+        "cutoffs": [[float(f"{x:.6g}") for x in row] for row in points],
+        "marks": marks,
+        "elsewhere": _no_certificate([part for _, part, _ in parts], answer),
+    }
+
+
+def _certificate(cutoff: Cutoff, answer: Answer) -> str:
+    """Say what is certified at a cutoff."""
+    if cutoff.goal.confidence is None or answer.difference:
+        return NOTHING_CERTIFIED
+    if cutoff.groups is not None:
+        return "Each group has a cutoff and a certificate of its own; the table above lists them."
+    if not cutoff.reachable:
+        return NOTHING_CERTIFIED
+    most = f" and at most {cutoff.max_calls:,} calls per sample" if cutoff.max_calls else ""
+    return (
+        f"Certified at this cutoff{most}: at least {percent(cutoff.goal.precision)} correct, "
+        f"with {percent(cutoff.goal.confidence)} confidence."
+    )
+
+
+def _no_certificate(cutoffs: list[Cutoff], answer: Answer) -> str:
+    """Say what is certified at cutoffs other than those calibrated."""
+    where = dict.fromkeys(f"{x.level:.3g}" for x in cutoffs if x.is_certified)
+    text = f"Not certified: the guarantee is for the cutoff of {' or '.join(where)} only."
+    if answer.difference or not where:
+        text = NOTHING_CERTIFIED
+    elif any(x.groups is not None for x in cutoffs):
+        text = "Not certified: the guarantees are for the cutoffs of the groups."
+    if any(x.max_calls for x in cutoffs):
+        text += " These numbers are without a limit of calls per sample."
+    if answer.has_truth:
+        text += " Measured on these samples, so slightly optimistic."
+    return text
 
 
 def _once(values: list[Any]) -> list[Any]:

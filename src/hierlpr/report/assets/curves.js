@@ -82,7 +82,6 @@
     const figures = Object.entries(data.figures).map(([key, plot]) => new Figure(key, plot));
     const host = hl.id("cutoff-slider"), { cutoffs, marks } = data;
     if (!host || !cutoffs || !cutoffs.length) return;
-    const certified = marks.filter((mark) => mark.text && mark.numbers[0] !== null);
     const slider = hl.el("input", { type: "range", id: "cutoff-at", min: 0, max: cutoffs.length - 1 });
     const numbers = hl.el("output", { for: "cutoff-at" }), promise = hl.el("p", { class: "small" });
     const nearest = (calls) => cutoffs.reduce((best, row, k) => Math.abs(row[1] - calls) < Math.abs(cutoffs[best][1] - calls) ? k : best, 0);
@@ -95,14 +94,11 @@
       promise.textContent = text.replace(/ %/g, "\u00a0%");
       for (const figure of figures) figure.mark(isMoved ? { calls, recall } : {});
     };
-    const away = certified.length
-      ? `Not certified: the guarantee is for the cutoff of ${certified.map((mark) => short(mark.numbers[0])).join(" or ")} only.`
-      : "Nothing is certified at this cutoff.";
     const choose = (mark) => {
       slider.value = nearest(mark.numbers[1]);
-      show(mark.numbers, mark.text || "Nothing is certified at this cutoff.", false);
+      show(mark.numbers, mark.text, false);
     };
-    slider.addEventListener("input", () => show(cutoffs[slider.value], `${away} Measured on these samples${hl.hasTruth ? ", so slightly optimistic" : ""}.`, true));
+    slider.addEventListener("input", () => show(cutoffs[slider.value], data.elsewhere, true));
     const name = (mark) => mark.name === "in use" ? "Cutoff in use" : `Target ${mark.name}`;
     host.append(
       hl.el("label", { for: "cutoff-at", text: "Other cutoffs" }), slider, numbers, promise,
