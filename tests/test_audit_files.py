@@ -238,7 +238,7 @@ def test_what_does_not_fit_is_refused(files, tmp_path):
     short = tmp_path / "short.csv"
     short.write_text("sample,cluster\np0,1\n")
     start_again = ["--model", folder / "m.hlpr", "--scores", folder / "scores.csv", "--out"]
-    refused("no cluster for", *start_again, tmp_path / "x", "--clusters", short)
+    refused("399 of 400 ids are missing", *start_again, tmp_path / "x", "--clusters", short)
     refused("audit of other scores", *start_again, out, "--checks", 10, "--precision", 0.7)
     other = tmp_path / "other.csv"
     other.write_text("audit,sample,label,correct\nabc,p0,A,yes\n")

@@ -34,12 +34,13 @@ from hierlpr.audit import start_audit
 from hierlpr.cutoff.set_values import likely_paths
 from hierlpr.data.tables import Table
 from hierlpr.io.predictions import read_predictions
-from hierlpr.io.true_names import read_known_names
+from hierlpr.io.true_names import read_true_names
 from hierlpr.model.new_names import match_names
 
 HERE = Path(__file__).resolve().parent
 DATA = Path(os.environ.get("HIERLPR_DATA", HERE.parents[1] / ".." / "shared" / "data"))
-COLUMNS = "set population method checks runs ranks ranks_se wrong exceeded".split()
+COLUMNS = ["set", "population", "method", "checks", "runs"]
+COLUMNS += ["ranks", "ranks_se", "wrong", "exceeded"]
 ERROR = DELTA = 0.1
 FAMILY, GENUS, SPREAD, SIZE = 5, 6, 2.0, 2000
 
@@ -57,7 +58,7 @@ class Population:
             part.write_text("\n".join([header, *np.array(lines)[fold < 5]]) + "\n")
             learned = learn_names(part, part, truth_column="Truth", error=ERROR).model
         predicted = read_predictions(path)
-        rows, truth, _ = read_known_names(path, predicted, column="Truth")
+        rows, truth, _ = read_true_names(path, predicted, column="Truth")
         is_new = fold[rows] >= 5
         matched = match_names(learned, predicted)
         self.model, self.h = matched.model, matched.model.hierarchy_

@@ -16,7 +16,7 @@ import pyarrow as pa
 from scipy import sparse
 
 from hierlpr._utils import AnyPath
-from hierlpr._utils.checks import nearest, quote_names
+from hierlpr._utils.checks import quote_names
 from hierlpr._utils.files import atomic_output
 from hierlpr.audit import Audit, load_audit, start_audit
 from hierlpr.audit.answers import COLUMNS
@@ -28,7 +28,6 @@ from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError, FileError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io import ReadReport
-from hierlpr.io.auxiliary_tables import read_clusters
 from hierlpr.io.lineages import Predictions, merge_aliases
 from hierlpr.io.predictions import read_predictions
 from hierlpr.io.reading import load_json
@@ -36,7 +35,7 @@ from hierlpr.io.true_names import label_studio_choices, read_true_names
 from hierlpr.model import HierLPR, load_model
 from hierlpr.model.new_names import match_names
 from hierlpr.model.summary import share_interval
-from hierlpr.outofcore.batches import ScoreBatches
+from hierlpr.outofcore.batches import PerSample, ScoreBatches
 from hierlpr.outofcore.predict import load_for_scores
 from hierlpr.outofcore.resources import RunKeywords, RunOptions
 from hierlpr.ranking.blocks import consistent_scores
@@ -74,57 +73,48 @@ def audit_file(
 ) -> AuditOutcome:
     """Plan an audit of the scores of a file; write its folder with what to check.
 
-    Parameters
-    ----------
-    model, scores : path
-        As in :func:`hierlpr.workflows.rank_file`. Without a model, scores from 0 to 1 that are
-        comparable across labels are used as they are.
-    out : path
-        The folder. If it holds this audit already, nothing is drawn again.
-    predictions : path or AnnData, optional
-        Instead of scores: a file of another tool, with a model that ``hierlpr assign`` wrote.
-    hierarchy : Hierarchy, optional
-        That of the scores, if there is no model.
-    precision, error, confidence, checks, groups
-        As in :meth:`hierlpr.HierLPR.audit`; of predictions, groups by depth are ranks.
-    show : path, optional
-        A table of two columns: sample and a link or text to show.
-    tasks : bool
-        Write the checks as tasks for Label Studio too.
-    recall : int
-        Draw so many samples of all for an estimate of recall; see `estimate_recall`.
-    seed : int
-        Of the draw.
-    **options
-        See `hierlpr.outofcore.resources.RunKeywords`; with `clusters`, clusters are checked whole.
+    `model`, `scores` and `options` are as in :func:`hierlpr.workflows.rank_file`; with clusters,
+    these are checked whole. Instead of scores, `predictions` of another tool are those of a model
+    that ``hierlpr assign`` wrote. Without a model, scores from 0 to 1 that are comparable across
+    the labels of `hierarchy` are used as they are.
+
+    If the folder `out` holds this audit already, nothing is drawn again. `precision`, `error`,
+    `confidence`, `checks` and `groups` are as in :meth:`hierlpr.HierLPR.audit`; groups of
+    predictions by depth are ranks. `show` is a table of two columns, sample and a link or text to
+    show; `tasks` writes tasks for Label Studio too; `recall` is the number of `recall_samples`.
     """
-    reports: tuple[ReadReport, ...] = ()
-    clusters: Any = None
+    reports, clusters = list[ReadReport](), None
     if predictions is not None:
         assert model is not None
-        fitted, score, samples = _match(model, predictions)
-        hierarchy = fitted.hierarchy_
+        fitted: HierLPR = load_model(model)
+        reading = (fitted.path_style_ or {}).get("reading", {})
+        found = read_predictions(predictions, **reading)
+        fitted, values, _, _ = match_names(fitted, found)
+        hierarchy, samples = fitted.hierarchy_, found.samples
+        score = fitted.block_scores(Table(values, hierarchy.labels))
         if groups == "depth":
             groups = dict(zip(hierarchy.labels, fitted.rank_names(), strict=True))
     else:
-        assert scores is not None
-        scorer = None
+        scorer, path, parts = None, os.fspath(scores or ""), []
         if model is not None:
             scorer, run = load_for_scores(model, **options)
         else:
             assert hierarchy is not None
             run = RunOptions(hierarchy, **options)
-        hierarchy, parts = run.hierarchy, []
-        source = ScoreBatches(os.fspath(scores), run, keep_names=True)
+        hierarchy, source = run.hierarchy, ScoreBatches(path, run, keep_names=True)
         for table, _ in source:
-            parts.append(_block_scores(table, scorer, hierarchy))
+            if scorer is None:
+                part = sparse.csr_array(consistent_scores(table, hierarchy))
+            else:
+                part = sparse.csr_array(scorer.block_scores(scorer.aligned_scores(table)))
+            part.data[part.data < LEAST_SCORE] = 0.0
+            part.eliminate_zeros()
+            parts.append(part)
         score, samples = sparse.vstack(parts, format="csr"), tuple(source.names.to_pylist())
-        cluster_of = read_clusters([scores], **run.table)
-        if lost := [name for name in samples if cluster_of and name not in cluster_of]:
-            raise DataError(f"clusters: no cluster for {quote_names(lost)}.")
-        ids = [cluster_of[name] for name in samples] if cluster_of else None
-        clusters = cluster_numbers(ids, Table(np.empty((len(samples), 0)), (), samples))
-        reports = (source.report,)
+        if run.table.get("clusters") is not None:
+            table = Table(np.empty((len(samples), 0)), (), samples)
+            clusters = cluster_numbers(PerSample(run, [path]).clusters_of(table), table)
+        reports.append(source.report)
     audit = start_audit(
         score, hierarchy, samples=samples, precision=precision, error=error, checks=checks,
         confidence=confidence, groups=groups, clusters=clusters, random_state=seed,
@@ -136,27 +126,7 @@ def audit_file(
     if recall:
         names = recall_samples(audit, recall)
         _write(Path(out) / RECALL, pa.table({"sample": names, "label": [""] * len(names)}))
-    return AuditOutcome(audit, reports)
-
-
-def _block_scores(table: Table, model: HierLPR | None, h: Hierarchy) -> sparse.csr_array:
-    """Return the block scores that can be called."""
-    if model is not None:
-        score = sparse.csr_array(model.block_scores(model.aligned_scores(table)))
-    else:
-        score = sparse.csr_array(consistent_scores(table, h))
-    score.data[score.data < LEAST_SCORE] = 0.0
-    score.eliminate_zeros()
-    return score
-
-
-def _match(model: AnyPath, path: Any) -> tuple[HierLPR, Any, tuple[str, ...]]:
-    """Return the model with the names of predictions, their block scores, and the samples."""
-    fitted: HierLPR = load_model(model)
-    predictions = read_predictions(path, **(fitted.path_style_ or {}).get("reading", {}))
-    matched = match_names(fitted, predictions)
-    table = Table(matched.scores, matched.model.hierarchy_.labels)
-    return matched.model, matched.model.block_scores(table), predictions.samples
+    return AuditOutcome(audit, tuple(reports))
 
 
 def continue_audit(
@@ -170,19 +140,10 @@ def continue_audit(
 ) -> AuditOutcome:
     """Add the answers of a file to an audit, write the certified calls, and plan more checks.
 
-    Parameters
-    ----------
-    folder : path
-        The folder that `audit_file` wrote.
-    answers : path, optional
-        The saved ``check.csv`` (sample, label, correct), an export of the tasks from Label Studio,
-        or the true name of samples as in :func:`hierlpr.io.true_names.read_true_names`.
-    truth : path, optional
-        The true labels of the samples for recall (sample, label): ``recall.csv``, filled in.
-    checks : int, optional
-        So many samples are to be checked next.
-    show, tasks
-        As in `audit_file`.
+    `answers` is the saved ``check.csv`` (sample, label, correct), an export of the tasks from Label
+    Studio, or a file of the true names of samples as `hierlpr.io.true_names` reads them; `truth` is
+    ``recall.csv``, filled in: all true labels of the samples for recall. So many more `checks` are
+    planned. `show` and `tasks` are as in `audit_file`.
     """
     audit, notes = load_audit(folder), list[str]()
     before = audit.n_checked
@@ -204,7 +165,10 @@ def continue_audit(
     if answers is None or checks is not None or show is not None or tasks:
         _write_checks(audit, Path(folder), show, tasks)
     _write(Path(folder) / CALLS, audit.calls(backend="pyarrow"))
-    estimate = None if truth is None else estimate_recall(audit, _read_truth(truth))
+    labels_of: dict[str, list[str]] = {}
+    for sample, label in [] if truth is None else _pairs(truth):
+        labels_of.setdefault(sample, []).extend([label] if label else [])
+    estimate = None if truth is None else estimate_recall(audit, labels_of)
     return AuditOutcome(audit, notes=tuple(notes), recall=estimate)
 
 
@@ -229,14 +193,10 @@ def estimate_recall(audit: Audit, truth: Mapping[str, Sequence[str]]) -> tuple[f
             f"{quote_names(recall_samples(audit, 3))}.\n"
             "Hint: samples that are chosen in another way say nothing about recall."
         )
-    unknown = [label for labels in truth.values() for label in labels if label not in h]
-    if unknown:
-        hint = nearest(unknown[0], h.labels) or "use the names of the hierarchy."
-        raise DataError(f"truth: unknown labels {quote_names(unknown)}.\nHint: {hint}")
     called = set(zip(map(str, calls["sample"]), calls["label"], strict=True))
     hits, positives = np.zeros(n), np.zeros(n)
     for i, (sample, labels) in enumerate(truth.items()):
-        closed = {label for x in labels for label in (x, *h.ancestors(x))}
+        closed = {label for x in labels for label in (x, *h.ancestors(x))}  # refuses others
         hits[i], positives[i] = sum((sample, x) in called for x in closed), len(closed)
     if not positives.any():
         raise DataError("truth: no sample has a true label, so recall is not defined.")
@@ -248,7 +208,7 @@ def estimate_recall(audit: Audit, truth: Mapping[str, Sequence[str]]) -> tuple[f
 
 def _write_checks(audit: Audit, folder: Path, show: AnyPath | None, tasks: bool) -> None:
     """Write the page, the table and perhaps the tasks of the samples that are to be checked."""
-    shown = {} if show is None else _pairs(show)
+    shown = {} if show is None else dict(_pairs(show))
     write_check_page(folder / PAGE, audit, show=shown)
     if tasks:
         write_tasks(folder, audit, show=shown)
@@ -310,13 +270,6 @@ def _true_names(path: AnyPath, audit: Audit) -> tuple[dict[str, list[str]], tupl
     return dict(zip(names, [x.tolist() for x in labels], strict=True)), notes
 
 
-def _read_truth(path: AnyPath) -> dict[str, list[str]]:
-    truth: dict[str, list[str]] = {}
-    for sample, label in zip(*list(_columns(path, 2).values())[:2], strict=True):
-        truth.setdefault(sample, []).extend([label] if label else [])
-    return truth
-
-
 def _text(path: AnyPath) -> str:
     try:
         return Path(path).read_text(encoding="utf-8-sig")
@@ -324,7 +277,7 @@ def _text(path: AnyPath) -> str:
         raise FileError(f"{path}: cannot be read as text ({error}).") from None
 
 
-def _columns(path: AnyPath, least: int = 0) -> dict[str, list[str]]:
+def _columns(path: AnyPath) -> dict[str, list[str]]:
     """Read a table of text that a page or a spreadsheet saved."""
     text = _text(path)
     header = text.partition("\n")[0]
@@ -333,11 +286,12 @@ def _columns(path: AnyPath, least: int = 0) -> dict[str, list[str]]:
     short = [k for k, row in enumerate(rows, 1) if row and len(row) != len(names)]
     if short:
         raise FileError(f"{path}: line {short[0]} has another number of columns than the header.")
-    if len(names) < least:
-        raise FileError(f"{path}: two columns are needed: sample, and what belongs to it.")
     return {name: [row[k] for row in rows[1:] if row] for k, name in enumerate(names)}
 
 
-def _pairs(path: AnyPath) -> dict[str, str]:
+def _pairs(path: AnyPath) -> list[tuple[str, str]]:
     """Read the first two columns of a table."""
-    return dict(zip(*list(_columns(path, 2).values())[:2], strict=True))
+    columns = list(_columns(path).values())
+    if len(columns) < 2:
+        raise FileError(f"{path}: two columns are needed: sample, and what belongs to it.")
+    return list(zip(*columns[:2], strict=True))

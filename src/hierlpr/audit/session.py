@@ -291,7 +291,9 @@ class Audit:
             at = np.flatnonzero(tests.group == g)[: passed[g] if g < passed.size else 0]
             at = at[tests.level[at] >= max((chosen[p][0] for p in above), default=0.0)]
             # The last one has the most calls.
-            chosen[g] = (tests.level[at[-1]], tests.limit[at[-1]]) if at.size else (math.inf, 0)
+            chosen[g] = math.inf, 0
+            if at.size:
+                chosen[g] = float(tests.level[at[-1]]), int(tests.limit[at[-1]])
         return [chosen[g] for g in range(len(chosen))]
 
     def _called(self, passed: Index) -> Bool:
