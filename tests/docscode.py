@@ -34,7 +34,7 @@ FENCE = re.compile(
 )
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 # Lines that depend on the speed of the machine: progress after ten seconds, kernels compiled once.
-TIMING = re.compile(r"^(?:[a-z ]+ (?:\.\.\.| *\d+ %, .* of .*)|compiling kernels, once.*)\n", re.M)
+TIMING = re.compile(r"^(?:[a-z ]+ (?:\.\.\.| *\d+ %, .* of .*)|compiling .*, once.*)\n", re.M)
 # Commands that are shown and not run, each with its reason.
 NOT_RUN = {
     "pip ": "installs", "python -m pip": "installs", "python3 -m venv": "installs",

@@ -39,7 +39,7 @@ def test_every_block_says_what_it_is(page):
 
 def test_output_that_depends_on_the_speed_of_the_machine_is_left_out():
     kept = "a.csv: 3 rows\n300 of 900 samples ...\n"
-    slow = "compiling kernels, once: later\nfitting ...\nreading scores   5 %, 1 of 20 rows\n"
+    slow = "compiling inner loops, once: 9 s\nfitting ...\nreading scores   5 %, 1 of 20 rows\n"
     assert docscode.TIMING.sub("", slow + kept) == kept
 
 

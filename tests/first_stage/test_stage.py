@@ -31,6 +31,8 @@ def test_nothing_to_choose(small_networks, capsys):
     x_new, truth_new = features(300, 1)
     model = HierarchicalClassifier(hierarchy=TREE, precision=0.7, verbose=True).fit(x, truth)
     assert "100%" in capsys.readouterr().err
+    clone(model).set_params(verbose=False).fit(x, truth)
+    assert not any(capsys.readouterr())
     assert len(TREE.violations(model.predict(x_new))) == 0
     assert model.score(x_new, truth_new) > 0.7
     assert model.held_out_.size == 133

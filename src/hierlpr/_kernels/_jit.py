@@ -56,7 +56,7 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
         _log_once(logging.WARNING, NO_CACHE)
         return compiled
     if hasattr(compiled, "stats") and not any(Path(compiled.stats.cache_path).glob("*.nbi")):
-        _log_once(logging.INFO, "compiling kernels, once: later runs start right away")
+        _log_once(logging.WARNING, "compiling inner loops, once: about 10 s")
     return compiled
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
-BAR = 36  # characters of a progress bar
 WIDEST = 60  # characters of a name in a text table
 
 
@@ -73,24 +71,6 @@ def html_card(
 def _html_cell(value: Any) -> str:
     style = ' style="text-align:left"' if isinstance(value, str) else ""
     return f"<td{style}>{escape(_cell(value, most=None))}</td>"
-
-
-def terminal_progress(what: str, *, verbose: bool | None) -> Callable[[int, int], None] | None:
-    """Return a callback that draws a progress bar on stderr, or None.
-
-    With ``verbose=None`` it is drawn only if stderr is a terminal.
-    """
-    stream = sys.stderr
-    if verbose is False or (verbose is None and not stream.isatty()):
-        return None
-
-    def draw(done: int, total: int) -> None:
-        end = "\n" if done >= total else ""
-        share = done / max(total, 1)
-        stream.write(f"\r{what}  [{'#' * int(BAR * share):-<{BAR}}]  {share:4.0%}{end}")
-        stream.flush()
-
-    return draw
 
 
 def _cell(value: Any, *, most: int | None = WIDEST) -> str:

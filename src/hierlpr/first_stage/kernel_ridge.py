@@ -18,7 +18,7 @@ SHAPES = ((1, 0.5), (1, 2.0), (2, 0.5), (2, 1.5))
 PENALTIES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 MAX_SAMPLES = 12_000  # time grows with the cube of their number, memory with its square
 TUNING_SAMPLES = 1_200  # samples on which the penalty is chosen
-SHAPE_SAMPLES = 600  # of these, on which the kernel is chosen
+SHAPE_SAMPLES, N_SHAPES = 600, 2  # fewer, and how many kernels they leave to choose from
 ONE_THREAD = 4_000  # samples up to which threads of the linear algebra mostly wait for each other
 SOFT = 0.02  # scale of the smooth clipping of fitted values at 0 and 1
 
@@ -130,25 +130,22 @@ def _choose(
     median = median if median > 0.0 else 1.0
     shapes = [(power, times * median) for power, times in SHAPES]
 
-    def tune(n: int, shapes: list[tuple[int, float]]) -> tuple[float, int, float, float]:
-        """Return the smallest error on the first `n` samples, and how it was reached."""
+    def tune(n: int) -> list[tuple[float, float, int, float]]:
+        """Return the smallest error of each shape on the first `n` samples, and its penalty."""
         part = None if cluster is None else cluster[:n]
-        return min(
-            (error, *shape, penalty)
-            for shape in shapes
-            for penalty, error in _errors(_kernel(x[:n], x[:n], *shape), y[:n], part)
-        )
+        errors = [_errors(_kernel(x[:n], x[:n], *shape), y[:n], part) for shape in shapes]
+        return sorted((*min(e), *shape) for e, shape in zip(errors, shapes, strict=True))
 
     if len(x) > SHAPE_SAMPLES:
-        shapes = [tune(SHAPE_SAMPLES, shapes)[1:3]]
-    _, power, width, penalty = tune(len(x), shapes)
+        shapes = [best[2:] for best in tune(SHAPE_SAMPLES)[:N_SHAPES]]
+    _, penalty, power, width = tune(len(x))[0]
     return power, width, penalty
 
 
 def _errors(
     kernel: NDArray[Any], y: NDArray[Any], cluster: NDArray[np.intp] | None
 ) -> list[tuple[float, float]]:
-    """Return every penalty with its leave-one-out squared error, from one decomposition."""
+    """Return the leave-one-out squared error of every penalty, from one decomposition."""
     values, vectors = eigh(kernel.astype(np.float64))
     turned, squares, out = vectors.T @ y, np.square(vectors), []
     for penalty in PENALTIES:
@@ -161,7 +158,7 @@ def _errors(
                 if rows.size:
                     block = (vectors[rows] * inverse) @ vectors[rows].T
                     error[rows] = np.linalg.solve(block, error[rows])
-        out.append((penalty, float(np.square(error).sum())))
+        out.append((float(np.square(error).sum()), penalty))
     return out
 
 

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from hierlpr._utils import checks
-from hierlpr._utils.display import terminal_progress
+from hierlpr._utils.progress import progress_bar
 from hierlpr.cutoff.choose import Unreachable
 from hierlpr.cutoff.goal import check_bound, goals_of
 from hierlpr.cutoff.outcome import Cutoff
@@ -71,7 +71,8 @@ class HierarchicalClassifier(Predictor, BaseEstimator):  # type: ignore[misc]
     random_state : int, Generator or None
         Seed of the folds and of the held-out samples.
     verbose : bool, optional
-        Whether to print the progress of `fit` to stderr; by default only on a terminal.
+        Whether to show the progress of `fit` on stderr or in the notebook; by default if it takes
+        more than 2 seconds.
 
     Attributes
     ----------
@@ -302,7 +303,7 @@ class HierarchicalClassifier(Predictor, BaseEstimator):  # type: ignore[misc]
         """Fit the first stage; return its out-of-fold scores."""
         y, pairs = truth.positive, truth.learnable
         y = y if pairs.all() else np.where(pairs, y, np.nan)
-        on_progress = terminal_progress("fitting", verbose=self.verbose)
+        on_progress = progress_bar("fitting", verbose=self.verbose)
         weight_name = cross_fitting.weight_name(estimator)
         self.weighs_training_ = None if weight is None else weight_name is not None
         if isinstance(estimator, FirstStage):
