@@ -119,6 +119,7 @@ CALLS = {
     "discover": ("p", lambda x: discover(x, TREE).rejected),
     "close_upward": ("truth", TREE.close_upward),
     "violations": ("lpr", TREE.violations),
+    "roll_up": ("lpr", TREE.roll_up),
     "fit": ("scores truth", lambda x, y: predicted(HierLPR(TREE, joint=True).fit(x, y))),
     "fit with weights": (
         "scores truth weight",
@@ -165,13 +166,6 @@ CALLS = {
 }
 
 
-def add_calls(module, takes, arguments, *names):
-    """Add functions of one signature."""
-    for name in names:
-        function = getattr(module, name)
-        CALLS[name] = (takes, lambda *x, function=function: arguments(function, *x))
-
-
 def after_hierarchy(function, *x):
     return function(*x, TREE)
 
@@ -180,23 +174,22 @@ def with_weight(function, truth, values, weight):
     return function(truth, values, sample_weight=weight)
 
 
-add_calls(metrics, "truth lpr", after_hierarchy, "cafa_curve", "cafa_f_max_score", "s_min_error")
-add_calls(metrics, "truth calls", after_hierarchy, "h_error", "hierarchical_f_score")
-add_calls(metrics, "truth calls", after_hierarchy, "hierarchical_hamming_error")
-add_calls(metrics, "truth calls", after_hierarchy, "hierarchical_precision_score")
-add_calls(metrics, "truth calls", after_hierarchy, "hierarchical_recall_score")
-add_calls(metrics, "truth calls weight", with_weight, "f_score", "precision_score", "recall_score")
-add_calls(metrics, "truth lpr weight", with_weight, "au_prc_score", "brier_error", "f_curve")
-add_calls(metrics, "truth lpr weight", with_weight, "calibration_error", "early_precision_score")
-add_calls(metrics, "truth lpr weight", with_weight, "f_max_score", "hit_curve")
-add_calls(metrics, "truth lpr weight", with_weight, "label_au_prc_scores", "mean_au_prc_score")
-add_calls(metrics, "truth lpr weight", with_weight, "normalized_hit_area_score")
-add_calls(metrics, "truth lpr weight", with_weight, "precision_recall_curve")
-add_calls(baselines, "lpr", after_hierarchy, "lpr_alone", "max_propagation", "propagate_max")
-add_calls(baselines, "lpr", after_hierarchy, "propagate_min", "raw_scores", "single_parent")
-add_calls(baselines, "lpr", after_hierarchy, "top_down")
-add_calls(baselines, "p", after_hierarchy, "benjamini_hochberg", "dagger", "meinshausen")
-add_calls(baselines, "p", after_hierarchy, "simes_max_bh", "yekutieli")
+for _module, _takes, _arguments, _names in (
+    (metrics, "truth lpr", after_hierarchy, "cafa_curve cafa_f_max_score s_min_error"),
+    (metrics, "truth calls", after_hierarchy, "h_error hierarchical_f_score "
+     "hierarchical_hamming_error hierarchical_precision_score hierarchical_recall_score"),
+    (metrics, "truth calls weight", with_weight, "f_score precision_score recall_score"),
+    (metrics, "truth lpr weight", with_weight, "au_prc_score brier_error f_curve f_max_score "
+     "calibration_error early_precision_score hit_curve label_au_prc_scores mean_au_prc_score "
+     "normalized_hit_area_score precision_recall_curve"),
+    (baselines, "lpr", after_hierarchy, "lpr_alone max_propagation propagate_max propagate_min "
+     "raw_scores single_parent top_down"),
+    (baselines, "p", after_hierarchy, "benjamini_hochberg dagger meinshausen simes_max_bh "
+     "yekutieli"),
+):  # fmt: skip
+    for _name in _names.split():
+        _function = getattr(_module, _name)
+        CALLS[_name] = (_takes, lambda *x, f=_function, arguments=_arguments: arguments(f, *x))
 for _display in ("CalibrationDisplay", "HitDisplay", "PrecisionDisplay", "RecallDisplay"):
     CALLS[_display] = ("scores truth", lambda x, y, display=_display: drawn(display, x, y))
 
@@ -257,60 +250,42 @@ def with_gaps(x):
     return np.where(np.arange(x.size).reshape(x.shape) % 7 == 3, np.nan, x)
 
 
-# Name: converter of a plain matrix, and the plain matrix that it means (by default the same).
+# Name: converter of a plain matrix.
 WHOLE = {  # types of whole numbers
-    "int8": fixed(np.int8),
-    "uint8": fixed(np.uint8),
-    "big-endian int": fixed(">i4"),
-    "pandas Int8": by_pandas("Int8"),
-    "pandas int64[pyarrow]": by_pandas("int64[pyarrow]"),
-    "pandas category": by_pandas("category"),
+    **{f"array of {x}": fixed(x) for x in ("int8", "uint8", ">i4")},
+    **{f"pandas {x}": by_pandas(x) for x in ("Int8", "int64[pyarrow]", "category")},
     "Polars int8": lambda x: pl.DataFrame(x.astype(np.int8), schema=list(TREE.labels)),
     "CSR int8": lambda x: sparse.csr_array(x.astype(np.int8)),
     "lists of ints": lambda x: x.astype(int).tolist(),
 }
 BOOLS = {
     "bool": fixed(bool),
-    "pandas boolean": by_pandas("boolean"),
-    "pandas bool": by_pandas("bool"),
-    "pandas bool[pyarrow]": by_pandas("bool[pyarrow]"),
+    **{f"pandas {x}": by_pandas(x) for x in ("boolean", "bool", "bool[pyarrow]")},
     "CSR bool": lambda x: sparse.csr_array(x.astype(bool)),
 }
 FLOATS = {
     **MAIN,
-    "float16": fixed(np.float16),
-    "float32": fixed(np.float32),
-    "longdouble": fixed(np.longdouble),
-    "big-endian": fixed(">f8"),
-    "object": fixed(object),
-    "text": fixed(str),
-    "complex": fixed(complex),
+    **{str(x): fixed(x) for x in ("float16", "float32", "longdouble", ">f8", object, str, complex)},
     "read-only": read_only,
     "Fortran order": np.asfortranarray,
     "strided": lambda x: np.repeat(x, 2, axis=0)[::2],
     "masked, nothing hidden": np.ma.array,
     "lists": lambda x: x.tolist(),
-    "COO": sparse.coo_array,
+    **{x: getattr(sparse, f"{x}_array") for x in ("coo", "csc", "dok", "lil")},
     "COO with repeated entries": split_duplicates,
-    "CSC": sparse.csc_array,
-    "DOK": sparse.dok_array,
-    "LIL": sparse.lil_array,
     "CSR matrix": sparse.csr_matrix,
     "CSR, unsorted": unsorted,
     "CSR float32": lambda x: sparse.csr_array(x.astype(np.float32)),
     "pandas, other order": lambda x: frame(x)[list(TREE.labels[::-1])],
     "pandas, other index": lambda x: frame(x).set_index(np.arange(len(x))[::-1]),
-    "pandas float16": by_pandas("float16"),
-    "pandas Float64": by_pandas("Float64"),
-    "pandas double[pyarrow]": by_pandas("double[pyarrow]"),
-    "pandas object": by_pandas(object),
-    "pandas category of floats": by_pandas("category"),
+    **{f"pandas {x}": by_pandas(x)
+       for x in ("float16", "Float64", "double[pyarrow]", object, "category")},
     "pandas sparse": by_pandas(pd.SparseDtype(float, 0.0)),
     "Polars float32": lambda x: pl.DataFrame(x.astype(np.float32), schema=list(TREE.labels)),
     "Arrow float16": lambda x: pa.table(
         {name: x[:, k].astype(np.float16) for k, name in enumerate(TREE.labels)}
     ),
-}
+}  # fmt: skip
 MISSING = {  # each means NaN where `with_gaps` has it
     "NaN": np.array,
     "masked": lambda x: np.ma.masked_invalid(x),
@@ -318,11 +293,8 @@ MISSING = {  # each means NaN where `with_gaps` has it
     "object None": lambda x: np.where(np.isnan(x), None, x.astype(object)),
     "lists with None": lambda x: np.where(np.isnan(x), None, x.astype(object)).tolist(),
     "pandas NaN": frame,
-    "pandas Float64 NA": by_pandas("Float64"),
-    "pandas Int8 NA": by_pandas("Int8"),
-    "pandas boolean NA": by_pandas("boolean"),
+    **{f"pandas {x} NA": by_pandas(x) for x in ("Float64", "Int8", "boolean", "double[pyarrow]")},
     "pandas bool[pyarrow] NA": lambda x: frame(x).astype("boolean").astype("bool[pyarrow]"),
-    "pandas double[pyarrow] NA": by_pandas("double[pyarrow]"),
     "pandas object None": lambda x: frame(np.where(np.isnan(x), None, x.astype(object))),
     "Polars null": lambda x: pl.DataFrame(x, schema=list(TREE.labels)).fill_nan(None),
     "Arrow null": lambda x: pa.table(
@@ -344,23 +316,19 @@ SHAPES = {
 }
 VECTOR_KEYS = ("weight", "p")
 VECTORS = {
-    "int8": fixed(np.int8),
-    "float16": fixed(np.float16),
-    "object": fixed(object),
-    "big-endian": fixed(">f8"),
+    **{str(x): fixed(x) for x in ("int8", "float16", object, ">f8")},
     "read-only": read_only,
     "list": lambda x: x.tolist(),
     "masked": lambda x: np.ma.array(x, mask=np.arange(x.size) % 7 == 0),
     "pandas": pd.Series,
-    "pandas Int8": lambda x: pd.Series(x).astype("Int8"),
-    "pandas double[pyarrow]": lambda x: pd.Series(x).astype("double[pyarrow]"),
-    "pandas category": lambda x: pd.Series(x).astype("category"),
+    **{f"pandas {t}": (lambda x, t=t: pd.Series(x).astype(t))
+       for t in ("Int8", "double[pyarrow]", "category")},
     "Polars": pl.Series,
     "Arrow": pa.array,
     "empty": lambda x: x[:0],
     "a matrix": lambda x: np.stack([x, x]),
     "a number": lambda x: x[0],
-}
+}  # fmt: skip
 
 
 def numbers(value):

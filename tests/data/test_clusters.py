@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from hierlpr import simulate
-from hierlpr.data.clusters import cluster_columns, cluster_ids, cluster_note
+from hierlpr.data.clusters import cluster_ids, cluster_note, identifies_clusters
 from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError
 
@@ -92,7 +92,11 @@ def test_names_that_say_the_class_are_no_clusters():
 
 
 def test_columns_that_identify_clusters():
-    columns = ["age", "patient_id", "PatientID", "recording", "website", 7, "camera 2", "Subject"]
-    columns += ["patient_age", "site_temperature", "number of animals", "family history"]
-    expected = ["patient_id", "PatientID", "recording", "camera 2", "Subject"]
-    assert cluster_columns(columns) == expected
+    """A feature patient_age raised the warning, and so did counts of the words site and subject."""
+    ids, counts = [i % 7 for i in range(70)], [int(i % 7 == 0) for i in range(70)]
+    for name in ("patient_id", "PatientID", "recording", "camera 2", "Subject"):
+        assert identifies_clusters(name, ids)
+        assert not identifies_clusters(name, counts)
+        assert not identifies_clusters(name, range(70))
+    for name in ("age", "website", 7, "patient_age", "site_temperature", "family history"):
+        assert not identifies_clusters(name, ids)

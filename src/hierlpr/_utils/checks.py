@@ -99,13 +99,6 @@ def check_choice(value: Any, choices: Sequence[str], *, name: str) -> str:
     return str(value)
 
 
-def unmasked(values: Any) -> Any:
-    """Return a masked array as numbers with NaN where it is masked, anything else unchanged."""
-    if not np.ma.isMaskedArray(values) or not np.ma.is_masked(values):
-        return values
-    return np.ma.filled(values.astype(np.float64), np.nan)
-
-
 def check_real_array(values: Any, *, name: str) -> NDArray[np.float64]:
     """Return a C-contiguous float64 array from numbers; None, NA and masked entries become NaN."""
     if is_sparse(values):
@@ -113,8 +106,10 @@ def check_real_array(values: Any, *, name: str) -> NDArray[np.float64]:
             f"{name} is a sparse matrix, which cannot be used here.\n"
             f"Hint: give {name}.toarray() if entries that are not stored are 0."
         )
+    if np.ma.isMaskedArray(values) and np.ma.is_masked(values):
+        values = np.ma.filled(values.astype(np.float64), np.nan)
     try:
-        array = np.asarray(unmasked(values))
+        array = np.asarray(values)
     except ValueError:  # rows of different lengths
         raise DataError(
             f"{name} must be a matrix of numbers, but its rows differ in length.\n"
@@ -234,25 +229,26 @@ def check_sample_weight(
     """
     if weight is None:
         return None
-    found = check_real_array(weight, name="sample_weight")
-    if found.shape != (n_samples,):
+    weights = check_real_array(weight, name="sample_weight")
+    if weights.shape != (n_samples,):
         raise DataError(
-            f"sample_weight has shape {found.shape}, expected ({n_samples},): one per sample."
+            f"sample_weight has shape {weights.shape}, expected ({n_samples},): one per sample."
         )
-    bad = np.flatnonzero(~((found >= 0.0) & (found <= MOST_WEIGHT)))
+    bad = np.flatnonzero(~((weights >= 0.0) & (weights <= MOST_WEIGHT)))
     rule = f"must lie from 0 to {MOST_WEIGHT:g}, and above 0 for at least one sample"
     if bad.size:
         raise DataError(
-            f"sample_weight {rule}; got {found[bad[0]]} for sample {bad[0]} ({bad.size:,} such).\n"
+            f"sample_weight {rule}; got {weights[bad[0]]} for sample {bad[0]} "
+            f"({bad.size:,} such).\n"
             "Hint: 0 leaves a sample out."
         )
-    if not found.any():
+    if not weights.any():
         raise DataError(f"sample_weight {rule}; all are zero.")
     if keep_equal:
-        return found
-    if found.max() < 1e-200:  # products would underflow, and only ratios matter
-        found = found / found.max()
-    return None if np.all(found == found[0]) else found
+        return weights
+    if weights.max() < 1e-200:  # products would underflow, and only ratios matter
+        weights = weights / weights.max()
+    return None if np.all(weights == weights[0]) else weights
 
 
 def effective_number(weight: NDArray[np.float64]) -> float:

@@ -7,6 +7,7 @@ reads the ids that a user gives. `cluster_note` looks for clusters that nobody m
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -170,12 +171,16 @@ def _design_effect(centred: Float, number: Index, rng: np.random.Generator) -> t
     return 1.0 + (observed - expected.mean()) / alone, (observed - expected.mean()) / spread
 
 
-def cluster_columns(names: Iterable[Any]) -> list[str]:
-    """Return the names of columns that usually identify clusters: ``patient``, ``patient_id``."""
-    columns = []
-    for name in map(str, names):
-        words = _SEPARATORS.split(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).casefold())
-        rest = [word for word in words if word not in ID_WORDS and not word.isdigit()]
-        if len(rest) == 1 and rest[0] in CLUSTER_WORDS:
-            columns.append(name)
-    return columns
+def identifies_clusters(name: Any, values: Iterable[Any]) -> bool:
+    """Return whether a column has the name of a cluster id (``patient_id``) and values like ids.
+
+    Ids repeat, but none of them has most of the rows, as the number of times has that a word
+    occurs in a text.
+    """
+    words = _SEPARATORS.split(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", str(name)).casefold())
+    rest = [word for word in words if word not in ID_WORDS and not word.isdigit()]
+    if len(rest) != 1 or rest[0] not in CLUSTER_WORDS:
+        return False
+    count = Counter(map(str, values))
+    n_rows = count.total()
+    return len(count) <= 0.9 * n_rows and max(count.values(), default=0) <= n_rows / 2

@@ -122,29 +122,21 @@ class SampleKeys:
             return self
         return replace(self, key=self.key[:0], count=self.count[:0], n_labels=0)
 
-    def same_names(self, other: SampleKeys) -> tuple[int, int]:
-        """Count the names that also occur in `other`, and those that were compared."""
-        return _count_shared(self.name, other.name)
-
-    def same_clusters(self, other: SampleKeys) -> tuple[int, int]:
-        """Count the clusters that also occur in `other`, and those that were compared."""
-        return _count_shared(self.cluster, other.cluster)
-
     def comparable(self, other: SampleKeys) -> tuple[SampleKeys, SampleKeys]:
         """Return both up to the last hash that both kept."""
         partial = [x for x in (self, other) if x.count.sum() < x.n_samples]
         if not partial:
             return self, other
         last = min(x.key[-1] for x in partial)
-        kept = ((x, x.key <= last) for x in (self, other))
-        mine, others = (replace(x, key=x.key[used], count=x.count[used]) for x, used in kept)
+        parts = ((x, x.key <= last) for x in (self, other))
+        mine, others = (replace(x, key=x.key[used], count=x.count[used]) for x, used in parts)
         return mine, others
 
     def among(self, other: SampleKeys) -> tuple[int, int]:
         """Count the samples that also occur in `other`, and those that were compared."""
         mine, others = self.comparable(other)
-        found = np.isin(mine.key, others.key, assume_unique=True)
-        return int(mine.count[found].sum()), int(mine.count.sum())
+        is_shared = np.isin(mine.key, others.key, assume_unique=True)
+        return int(mine.count[is_shared].sum()), int(mine.count.sum())
 
     def joined(self, other: SampleKeys) -> NDArray[np.int64]:
         """Count how often each distinct row occurs in the two sets together."""
@@ -293,25 +285,25 @@ def leakage_warnings(
 
     With `values`, the rows themselves, samples that are nearly copies are looked for too.
     """
-    found, copied = [], ""
+    caveats, copied = [], ""
     if overlap := overlap_note(keys, fit_keys):
-        found.append(
+        caveats.append(
             f"{overlap} calibration samples were also fitted on (their {what} are the same): the "
             "numbers look better than they are, and no promise holds. Calibrate on other samples."
         )
-    elif fit_keys is not None and (names := keys.same_names(fit_keys))[0]:
-        found.append(
+    elif fit_keys is not None and (names := _count_shared(keys.name, fit_keys.name))[0]:
+        caveats.append(
             f"{names[0]:,} of {names[1]:,} calibration samples have the names of samples that were "
             "fitted on: if they are the same samples, the numbers look better than they are, and "
             "no promise holds. Calibrate on other samples."
         )
-    if fit_keys is not None and (clusters := keys.same_clusters(fit_keys))[0]:
-        found.append(
+    if fit_keys is not None and (clusters := _count_shared(keys.cluster, fit_keys.cluster))[0]:
+        caveats.append(
             f"{clusters[0]:,} of {clusters[1]:,} clusters of the calibration samples were also "
             "fitted on, so no promise holds for new ones. Split the samples by whole clusters."
         )
     if keys.cluster is not None:  # what repeats within clusters does not count twice
-        return found
+        return caveats
     # Samples in both parts are not called copies as well.
     has_rows = fit_keys is not None and fit_keys.key.size > 0
     if copies := copies_note(keys, fit_keys if has_rows and not overlap else None):
@@ -319,11 +311,11 @@ def leakage_warnings(
     elif not overlap and values is not None and has_near_copies(values):
         copied = f"nearly copies of each other: most rows of {what} differ by noise only"
     if copied:
-        found.append(
+        caveats.append(
             f"Calibration samples are {copied}. They count as if they were independent, so the "
             "result is less certain than it seems, and no promise holds. Keep one of each."
         )
-    return found
+    return caveats
 
 
 def feature_keys(x: Any) -> Keys:

@@ -105,16 +105,16 @@ def align(
             f"{name} must be a matrix of shape (n_samples, n_labels), got shape {values.shape}.\n"
             f"Hint: {hint}"
         )
-    given = tuple(names) if names is not None else tuple(map(str, range(values.shape[1])))
+    columns = tuple(names) if names is not None else tuple(map(str, range(values.shape[1])))
     if whole is not None and values.shape[1] == len(whole.leaves):
-        given = whole.leaves if len(whole.leaves) < whole.n_labels else given
-    if values.shape[1] != len(given):
+        columns = whole.leaves if len(whole.leaves) < whole.n_labels else columns
+    if values.shape[1] != len(columns):
         raise DataError(
-            f"{name} has {values.shape[1]:,} columns, but there are {len(given):,} labels: "
-            f"expected shape (n_samples, {len(given)}).\n"
+            f"{name} has {values.shape[1]:,} columns, but there are {len(columns):,} labels: "
+            f"expected shape (n_samples, {len(columns)}).\n"
             "Hint: rows are samples; columns are labels, in the order of hierarchy.labels."
         )
-    return Table(values, given, columns_unnamed=True)
+    return Table(values, columns, columns_unnamed=True)
 
 
 def truth_table(
@@ -138,9 +138,9 @@ def truth_table(
     if not isinstance(data, Table) and not is_sparse(data):
         if (pairs := frames.label_pairs(data, labels, samples, name=name)) is not None:
             return Table(*pairs[:3], None if scores is None else scores.backend), "lists"
-        given = frames.sample_labels(data, labels)
-        if given is not None:
-            rows, samples, backend = given
+        lists = frames.sample_labels(data, labels)
+        if lists is not None:
+            rows, samples, backend = lists
             is_one_name = all(isinstance(row, str) for row in rows)
             matrix, names = frames.label_matrix(rows, labels, name=name)
             return Table(matrix, names, samples, backend), "one name" if is_one_name else "lists"
@@ -243,10 +243,10 @@ def match_rows(truth: Table, scores: Table, *, name: str = "scores", what: str =
     if truth.n_samples != scores.n_samples:
         verb = "has" if name == "X" else "have"
         raise DataError(f"{name} {verb} {scores.n_samples:,} samples, {what} {truth.n_samples:,}.")
-    given, wanted = _names_or_count(truth), _names_or_count(scores)
-    if given is None or wanted is None or given == wanted:
+    names, wanted = _names_or_count(truth), _names_or_count(scores)
+    if names is None or wanted is None or names == wanted:
         return truth
-    row = {sample: i for i, sample in enumerate(given)}
+    row = {sample: i for i, sample in enumerate(names)}
     missing = [sample for sample in wanted if sample not in row]
     if not missing and len(row) == truth.n_samples:
         rows = [row[sample] for sample in wanted]
@@ -271,8 +271,8 @@ def match_weights(weight: Any, table: Table, *, name: str = "scores") -> Any:
     samples, backend = frames.row_names(weight, "sample_weight")
     if backend is None or np.shape(weight) != (table.n_samples,):
         return weight
-    given = Table(np.asarray(weight)[:, None], ("weight",), samples, backend)
-    return match_rows(given, table, name=name, what="sample_weight").values[:, 0]
+    weights = Table(np.asarray(weight)[:, None], ("weight",), samples, backend)
+    return match_rows(weights, table, name=name, what="sample_weight").values[:, 0]
 
 
 def refuse_truth_as_scores(
@@ -371,8 +371,7 @@ def _frame_table(
                 f"{name}: column {column!r} holds {dtype}, not numbers.\n"
                 f"Hint: {'write 1 for yes and 0 for no; ' if name == 'truth' else ''}{hint}"
             )
-    found = frame.select(wanted).to_numpy()
-    values = check_real_array(found, name=name)
+    values = check_real_array(frame.select(wanted).to_numpy(), name=name)
     return Table(values, wanted, samples, frame.implementation.value)
 
 

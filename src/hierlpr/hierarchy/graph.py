@@ -35,9 +35,8 @@ def collect_labels(labels: Iterable[str] | None) -> tuple[list[str], dict[str, i
     for name in labels if labels is not None else ():
         _check_name(name)
         if name in index:
-            given = [*names, name]
             raise HierarchyError(
-                f"Duplicate label {name!r}, at positions {given.index(name)} and {len(names)}.\n"
+                f"Duplicate label {name!r}, at positions {index[name]} and {len(names)}.\n"
                 "Hint: list each label once."
             )
         index[name] = len(names)
@@ -110,21 +109,21 @@ def edges_of_paths(paths: Iterable[str], sep: str) -> tuple[list[tuple[str, str]
 
 def collect_names(names: Mapping[str, str] | None, index: Mapping[str, int]) -> Mapping[str, str]:
     """Check the readable names of labels; a name for an unknown label is an error."""
-    given = dict(names) if names is not None else {}
-    unknown = [label for label in given if label not in index]
+    name_of = dict(names) if names is not None else {}
+    unknown = [label for label in name_of if label not in index]
     if unknown:
         raise HierarchyError(
             f"{len(unknown):,} name(s) are for labels that are not in the hierarchy: "
             f"{quote_names(unknown)}.\n"
             "Hint: leave them out: {k: v for k, v in names.items() if k in hierarchy}."
         )
-    for label, name in given.items():
+    for label, name in name_of.items():
         if not isinstance(name, str) or not name.strip():
             raise HierarchyError(
                 f"The name of label {label!r} must be visible text, got {name!r}.\n"
                 "Hint: leave labels without a name out of names."
             )
-    return MappingProxyType(given)
+    return MappingProxyType(name_of)
 
 
 def _check_name(name: object) -> None:
@@ -207,15 +206,15 @@ def levels(parent_ptr: Index, parent_idx: Index) -> Index:
 
 def reach(start: int, ptr: Index, idx: Index) -> list[int]:
     """Return every number reached from `start` along the edges, ascending, without `start`."""
-    seen: set[int] = set()
+    reached: set[int] = set()
     stack = [start]
     while stack:
         node = stack.pop()
         for near in idx[ptr[node] : ptr[node + 1]].tolist():
-            if near not in seen:
-                seen.add(near)
+            if near not in reached:
+                reached.add(near)
                 stack.append(near)
-    return sorted(seen)
+    return sorted(reached)
 
 
 def rarest_parents(hierarchy: Hierarchy, prevalence: NDArray[np.float64]) -> Index:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from html import escape
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -83,24 +84,24 @@ class Hierarchy:
         labels: Iterable[str] | None = None,
         names: Mapping[str, str] | None = None,
     ) -> None:
-        found, index = collect_labels(labels)
-        parent, child = collect_edges(edges, found, index)
-        if not found:
+        all_labels, index = collect_labels(labels)
+        parent, child = collect_edges(edges, all_labels, index)
+        if not all_labels:
             raise HierarchyError(
                 "The hierarchy has no labels.\nHint: give edges (parent, child), or labels=[...]."
             )
-        key = np.sort(parent * len(found) + child)
+        key = np.sort(parent * len(all_labels) + child)
         key = key[np.append(True, key[1:] != key[:-1])[: key.size]]
-        pairs = np.stack(np.divmod(key, len(found)), axis=1)
-        order = topological_order(found, pairs)
+        pairs = np.stack(np.divmod(key, len(all_labels)), axis=1)
+        order = topological_order(all_labels, pairs)
         position = np.empty_like(order)
         position[order] = np.arange(order.size, dtype=np.int32)
         numbered = position[pairs]
-        child_ptr, child_idx = adjacency(numbered[:, 0], numbered[:, 1], len(found))
-        parent_ptr, parent_idx = adjacency(numbered[:, 1], numbered[:, 0], len(found))
+        child_ptr, child_idx = adjacency(numbered[:, 0], numbered[:, 1], len(all_labels))
+        parent_ptr, parent_idx = adjacency(numbered[:, 1], numbered[:, 0], len(all_labels))
         _freeze(
             self,
-            labels=tuple(found),
+            labels=tuple(all_labels),
             names=collect_names(names, index),
             _index=index,
             n_merged_edges=int(parent.size - pairs.shape[0]),
@@ -203,19 +204,19 @@ class Hierarchy:
         >>> Hierarchy([("A", "B"), ("B", "C")]).subset(["A", "C"]).edges
         (('A', 'C'),)
         """
-        kept = list(labels)
-        unknown = [label for label in kept if label not in self._index]
+        part = list(labels)
+        unknown = [label for label in part if label not in self._index]
         if unknown:
             raise HierarchyError(
                 f"{len(unknown):,} label(s) are not in the hierarchy: {quote_names(unknown)}."
                 f"{self._hint(unknown[0])}"
             )
         through = edges_among(
-            self.position[[self._index[x] for x in kept]], self.parent_ptr, self.parent_idx
+            self.position[[self._index[x] for x in part]], self.parent_ptr, self.parent_idx
         )
         edges = [(parent, child) for parent, child in map(self._names, through)]
-        names = {label: self.names[label] for label in kept if label in self.names}
-        return Hierarchy(edges, labels=kept, names=names)
+        names = {label: self.names[label] for label in part if label in self.names}
+        return Hierarchy(edges, labels=part, names=names)
 
     # -- properties -----------------------------------------------------------------------
 
@@ -414,6 +415,12 @@ class Hierarchy:
     def __str__(self) -> str:
         """Return the first labels as an indented tree."""
         return f"{self!r}\n{tree_text(self)}"
+
+    def _repr_html_(self) -> str:
+        """Return the same for notebooks."""
+        style = "text-align:left;line-height:1.25;margin:0"
+        title, tree = escape(repr(self)[1:-1]), escape(tree_text(self))
+        return f'<div style="text-align:left"><b>{title}</b><pre style="{style}">{tree}</pre></div>'
 
 
 def _freeze(hierarchy: Hierarchy, **fields: Any) -> None:

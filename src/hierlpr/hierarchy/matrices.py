@@ -37,8 +37,8 @@ def find_violations(hierarchy: Hierarchy, matrix: Any) -> list[tuple[int, str, s
     values = check_real_array(matrix.toarray() if is_sparse(matrix) else matrix, name="matrix")
     _check_width(hierarchy, values.shape, name="matrix")
     parent = np.repeat(hierarchy.order, np.diff(hierarchy.child_ptr))
-    found = traversal.find_violations(values, parent, hierarchy.order[hierarchy.child_idx])
-    edges, (sample, edge) = hierarchy.edges, (x.tolist() for x in found)
+    breaches = traversal.find_violations(values, parent, hierarchy.order[hierarchy.child_idx])
+    edges, (sample, edge) = hierarchy.edges, (x.tolist() for x in breaches)
     return [(row, *edges[i]) for row, i in zip(sample, edge, strict=True)]
 
 
@@ -228,14 +228,14 @@ class UpperSet:
     @classmethod
     def above(cls, hierarchy: Hierarchy, numbers: Any = None) -> UpperSet:
         """Return these topological numbers with all their ancestors; by default all labels."""
-        kept = np.arange(hierarchy.n_labels, dtype=np.int32)
+        members = np.arange(hierarchy.n_labels, dtype=np.int32)
         if numbers is not None:
-            own = np.unique(np.asarray(numbers, dtype=np.int32))
-            kept = close_rows(hierarchy, np.array([0, own.size]), own)[1]
+            some = np.unique(np.asarray(numbers, dtype=np.int32))
+            members = close_rows(hierarchy, np.array([0, some.size]), some)[1]
         row = np.full(hierarchy.n_labels, -1, dtype=np.int32)
-        row[kept] = np.arange(kept.size, dtype=np.int32)
+        row[members] = np.arange(members.size, dtype=np.int32)
         up, down = (_among(edges, row) for edges in hierarchy.sweeps)
-        return cls(kept, row, up, down)
+        return cls(members, row, up, down)
 
     @property
     def size(self) -> int:
@@ -251,9 +251,9 @@ class UpperSet:
 
     def mark(self, numbers: Any, sample: Any, n_samples: int) -> Bool:
         """Return an array (labels x samples) that is True at some (label, sample) pairs."""
-        held = np.zeros((self.size, n_samples), dtype=bool)
-        held[self.row[numbers], sample] = True
-        return held
+        marks = np.zeros((self.size, n_samples), dtype=bool)
+        marks[self.row[numbers], sample] = True
+        return marks
 
     def raise_up(self, values: NDArray[Any]) -> None:
         """Raise every label to the maximum over its descendants, in place."""
@@ -267,12 +267,12 @@ class UpperSet:
             above[children] |= above[parents] | flags[parents]
         return above
 
-    def all_parents(self, held: Bool) -> Bool:
-        """Return whether all parents of a label hold."""
-        found = np.ones_like(held)
+    def all_parents(self, flags: Bool) -> Bool:
+        """Return whether all parents of a label are flagged."""
+        all_flagged = np.ones_like(flags)
         for parents, children in self.down:
-            found[children] &= held[parents]
-        return found
+            all_flagged[children] &= flags[parents]
+        return all_flagged
 
 
 class SweepEdges(NamedTuple):
@@ -308,9 +308,9 @@ def sweep_edges(
 
 def _among(edges: SweepEdges, row: Index) -> Batches:
     """Return the batches of edges into labels that have a row; so have their parents."""
-    kept = row[edges.child] >= 0
-    parents, children = row[edges.parent[kept]], row[edges.child[kept]]
-    starts = np.flatnonzero(np.diff(edges.batch[kept], prepend=-1))
+    is_inside = row[edges.child] >= 0
+    parents, children = row[edges.parent[is_inside]], row[edges.child[is_inside]]
+    starts = np.flatnonzero(np.diff(edges.batch[is_inside], prepend=-1))
     bounds = np.append(starts, parents.size).tolist()
     return [(parents[a:b], children[a:b]) for a, b in pairwise(bounds)]
 

@@ -60,11 +60,6 @@ class CafaCurve:
         return f_of(self.precision, self.recall, 1.0)
 
     @property
-    def pooled_f(self) -> Float:
-        """Harmonic mean of `pooled_precision` and `pooled_recall`."""
-        return f_of(self.pooled_precision, self.pooled_recall, 1.0)
-
-    @property
     def s(self) -> Float:
         """Semantic distance: the root of the summed squares of the two kinds of error."""
         return np.asarray(np.hypot(self.remaining_uncertainty, self.misinformation))

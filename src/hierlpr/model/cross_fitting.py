@@ -17,7 +17,7 @@ from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import threadpool_limits
 
 from hierlpr._utils.checks import quote_names
-from hierlpr.data.clusters import cluster_columns, cluster_note
+from hierlpr.data.clusters import cluster_note, identifies_clusters
 from hierlpr.data.duplicates import has_close_neighbours
 from hierlpr.data.frames import as_frame
 from hierlpr.data.tables import Table
@@ -55,9 +55,9 @@ def cluster_caveats(x: Any, samples: Table, truth: Truth) -> list[str]:
     """Return a warning if samples seem to belong together; nothing if not."""
     frame, signs = as_frame(x, "X"), []
     columns = [] if frame is None else list(frame.columns)
-    repeated = [c for c in cluster_columns(columns) if frame[c].n_unique() <= 0.9 * len(frame)]
+    repeated = [c for c in columns if identifies_clusters(c, frame[c])]
     for level in getattr(getattr(x, "index", None), "names", ()):  # of a pandas index
-        if cluster_columns([level]) and x.index.get_level_values(level).has_duplicates:
+        if identifies_clusters(level, x.index.get_level_values(level)):
             repeated.append(str(level))
     if repeated:
         signs.append(f"values of {quote_names(repeated)} occur more than once")
