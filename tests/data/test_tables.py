@@ -113,8 +113,13 @@ def test_dense_and_sparse_truth_give_the_same_model(data, joint, tmp_path):
 
 def test_sparse_truth_is_never_made_dense(data, monkeypatch):
     h, scores, truth = data
-    monkeypatch.setattr(sparse.csr_array, "toarray", None)
-    monkeypatch.setattr(sparse.csc_array, "toarray", None)
+    for kind in (sparse.csr_array, sparse.csc_array):
+
+        def toarray(self, *args, whole=kind.toarray, **options):
+            assert self.dtype != bool
+            return whole(self, *args, **options)
+
+        monkeypatch.setattr(kind, "toarray", toarray)
     model = HierLPR(h, lpr="isotonic", joint="auto")
     model.fit(sparse.csr_array(scores[:200]), sparse.csr_array(truth[:200]))
     model.calibrate(sparse.csr_array(scores[200:]), sparse.csr_array(truth[200:]), maximize="f1")
