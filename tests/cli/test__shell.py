@@ -4,14 +4,16 @@ import io
 import json
 import os
 import re
+import shutil
 import sys
+from pathlib import Path
 
 import badfiles
 import click
 import numpy as np
 import pytest
 from badfiles import P_VALUES, RANKING, SCORES, TREE, TRUTH
-from shellrun import refused, run
+from shellrun import refused, run, succeeded
 
 from hierlpr import HierLPR, read_hierarchy
 from hierlpr.cli import main
@@ -103,37 +105,23 @@ def test_colours_are_for_terminals_that_want_them(stream, environment, is_colour
 
 
 def test_disk_full_is_exit_code_1_and_internal_errors_do_not_spill(tmp_path, monkeypatch):
-    import hierlpr.io.hierarchy_formats as module
-
     tree = tmp_path / "tree.csv"
     tree.write_text("parent,child\nA,B\n")
 
     def broken(*_, **__):
-        raise RuntimeError("inside")
+        raise error
 
-    monkeypatch.setattr(module, "parse_edge_list", broken)
-    code, out, err = run("inspect", tree)
-    assert (code, out) == (1, "")
-    assert "unexpected RuntimeError: inside" in err
-    assert "Traceback" not in err
-
-    def full(*_, **__):
-        raise OSError(28, "No space left on device", "x.csv")
-
-    monkeypatch.setattr(module, "parse_edge_list", full)
-    code, _, err = run("inspect", tree)
-    assert code == 1
-    assert "x.csv: No space left on device" in err
-
-    def unloadable(*_, **__):
-        raise ImportError("x.so: failed to map segment: Cannot allocate memory")
-
-    monkeypatch.setattr(module, "parse_edge_list", unloadable)
-    code, _, err = run("inspect", tree)
-    assert code == 1
-    assert "a library cannot be loaded (x.so: failed to map" in err
-    assert "fault of hierlpr" not in err
-    monkeypatch.setattr(module, "parse_edge_list", broken)
+    monkeypatch.setattr("hierlpr.io.hierarchy_formats.parse_edge_list", broken)
+    for error, message in (
+        (OSError(28, "No space left on device", "x.csv"), "x.csv: No space left on device"),
+        (ImportError("x.so: failed to map"), "a library cannot be loaded (x.so: failed to map"),
+        (RuntimeError("inside"), "unexpected RuntimeError: inside"),
+    ):
+        code, out, err = run("inspect", tree)
+        assert (code, out) == (1, "")
+        assert message in err
+        assert "Traceback" not in err
+        assert ("fault of hierlpr" in err) == isinstance(error, RuntimeError)
     monkeypatch.setenv("HIERLPR_DEBUG", "1")
     with pytest.raises(RuntimeError, match="inside"):
         run("inspect", tree)
@@ -160,6 +148,7 @@ INPUTS = {
     "inspect": ["hierarchy"],
     "fit": ["hierarchy", "scores", "truth"],
     "rank": ["model", "scores"],
+    "check": ["model", "scores"],
     "evaluate": ["hierarchy", "ranking", "truth"],
     "report": ["model", "scores", "truth"],
     "discover": ["hierarchy", "p_values"],
@@ -172,9 +161,9 @@ def good(tmp_path_factory):
     for name, text in (("hierarchy", TREE), ("scores", SCORES), ("truth", TRUTH),
                        ("ranking", RANKING), ("p_values", P_VALUES)):  # fmt: skip
         (folder / name).with_suffix(".csv").write_text(text)
-    truth = np.array([[1, i % 2, 0] for i in range(9)])
+    truth = np.array([[1, i % 2, 0] for i in range(60)])
     model = HierLPR(read_hierarchy(folder / "hierarchy.csv"), joint=False)
-    model.fit(np.arange(27.0).reshape(9, 3), truth).save(folder / "model.hlpr")
+    model.fit(np.arange(180.0).reshape(60, 3), truth).save(folder / "model.hlpr")
     return folder
 
 
@@ -344,3 +333,74 @@ def test_samples_without_truth_and_too_few_to_split(tmp_path, good):
 def test_slips_are_answered_with_what_was_meant(args, expected):
     needed = [x for y in ("hierarchy", "scores", "truth", "out") for x in (f"--{y}", "x")]
     assert expected in refused(*args, *(needed if args[0] == "fit" else ()))
+
+
+# -- outputs that meet other files ----------------------------------------------------------------
+
+
+@pytest.fixture
+def files(good, tmp_path):
+    return Path(shutil.copytree(good, tmp_path / "in"))
+
+
+def contents(folder):
+    return {str(p.relative_to(folder)): p.read_bytes() if p.is_file() else None
+            for p in folder.rglob("*")}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["fit", "rank", "evaluate"])
+def test_a_work_folder_keeps_what_is_in_it(files, tmp_path, name):
+    work = tmp_path / "home"
+    (work / "work").mkdir(parents=True)
+    (work / "work" / "text.tex").write_text("years of work")
+    (work / "lock").write_text("mine")
+    before = contents(work)
+    succeeded(*command(name, files, tmp_path), "--work", work)
+    assert contents(work) == before
+    bad = files / ("ranking.csv" if name == "evaluate" else "scores.csv")
+    bad.write_text("sample,A,B,C\ns1,x,y,z\n")
+    refused(*command(name, files, tmp_path), "--work", work)
+    assert contents(work) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "source"), [(n, s) for n in INPUTS if n != "inspect" for s in INPUTS[n]]
+)
+@pytest.mark.parametrize("way", ["same", "link", "hard link", "dots"])
+def test_an_output_that_is_an_input_is_refused(files, name, source, way):
+    source = f"{source}.{'hlpr' if source == 'model' else 'csv'}"
+    out = files / source
+    if way == "link":
+        out = files / f"link-{source}"
+        out.symlink_to(source)
+    elif way == "hard link":
+        out = files / f"hard-{source}"
+        out.hardlink_to(files / source)
+    elif way == "dots":
+        out = files / ".." / "in" / source
+    before = contents(files)
+    assert "would be overwritten" in refused(*command(name, files, files)[:-1], out)
+    assert contents(files) == before
+
+
+def test_json_that_meets_inputs_or_outputs_is_refused(files, tmp_path):
+    before = contents(files)
+    for place in (files / "model.hlpr", files / "scores.csv", tmp_path / "out.csv"):
+        refused(*command("rank", files, tmp_path), "--json", place)
+    assert contents(files) == before
+    assert not (tmp_path / "out.csv").exists()
+
+
+@pytest.mark.parametrize("args", [["demo"], ["simulate", "--setting", "1", "--samples", "60"]])
+def test_a_folder_of_results_keeps_files_of_the_users(tmp_path, args):
+    file = tmp_path / "scores.csv"
+    file.write_text("mine")
+    assert f"{file.name} exists" in refused(*args, "--out", tmp_path)
+    assert contents(tmp_path) == {file.name: b"mine"}
+    if args[0] == "simulate":
+        file.unlink()
+        (tmp_path / "other.csv").write_text("mine")
+        for _ in range(2):
+            assert run(*args, "--out", tmp_path)[0] == 0
+        listed = json.loads((tmp_path / "_hierlpr.json").read_text())["files"]
+        assert "other.csv" not in listed
