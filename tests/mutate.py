@@ -126,7 +126,7 @@ MUTATIONS = [
     ),
     Mutation(
         "old base rates after adapt",
-        "model/fitted.py",
+        "model/changes.py",
         "replace(self.lpr_.report, base_rate=drift.expected)",
         "self.lpr_.report",
         "model/test_inputs.py lpr/test_drift.py lpr/test_label_shift.py",

@@ -7,10 +7,8 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from scipy import sparse
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
-from sklearn.preprocessing import MultiLabelBinarizer
 
 from hierlpr import (
     HierarchicalClassifier,
@@ -98,29 +96,6 @@ def test_what_is_no_hierarchy_is_refused_with_the_forms(given):
 
 
 # -- truth ---------------------------------------------------------------------------------------
-
-
-def test_labels_of_each_sample_in_any_form_are_the_matrix(case):
-    scores, truth, lists = case
-    assert not all(lists)  # samples without any label are samples
-    expected = HierLPR(TREE, joint=False).fit(scores, truth).predict_proba(scores)
-    width = max(map(len, lists))
-    forms = {
-        "lists": lists,
-        "sets": [set(row) for row in lists],
-        "frozensets": tuple(frozenset(row) for row in lists),
-        "tuples": [tuple(row) for row in lists],
-        "object array": np.array([*lists, None], dtype=object)[:-1],
-        "table of texts": np.array([row + [""] * (width - len(row)) for row in lists]),
-        "pandas series": pd.Series(lists),
-        "polars series": pl.Series(lists),
-        "binarized": MultiLabelBinarizer(classes=TREE.labels).fit_transform(lists),
-        "mapping": {f"s{i}": row for i, row in enumerate(lists)},
-        "sparse": sparse.csr_array(truth),
-    }
-    for form, given in forms.items():
-        found = HierLPR(TREE, joint=False).fit(scores, given).predict_proba(scores)
-        np.testing.assert_array_equal(found, expected, err_msg=form)
 
 
 def test_unknown_labels_are_named_with_the_nearest(case):

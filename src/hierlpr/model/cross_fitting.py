@@ -106,9 +106,9 @@ def _fit_label(
     estimator: Any, x: Any, truth: Float, folds: Sequence[Any], weight: Float | None
 ) -> tuple[Float, Any]:
     """Fit one label on each fold and on everything; too rare a label gets scores of 0."""
-    scores, known = np.zeros(truth.size), np.flatnonzero(~np.isnan(truth))
-    n_positives = int(np.count_nonzero(truth[known]))
-    if min(n_positives, known.size - n_positives) < MIN_SUPPORT:
+    scores, all_rows = np.zeros(truth.size), np.flatnonzero(~np.isnan(truth))
+    n_positives = int(np.count_nonzero(truth[all_rows]))
+    if min(n_positives, all_rows.size - n_positives) < MIN_SUPPORT:
         return scores, None
     name = None if weight is None else weight_name(estimator)
 
@@ -120,13 +120,13 @@ def _fit_label(
             return clone(estimator).fit(part, y, **{name: weight[rows]})
 
     for train_rows, test_rows in folds:
-        rows = np.intersect1d(train_rows, known)
+        rows = np.intersect1d(train_rows, all_rows)
         has_both = np.unique(truth[rows]).size == 2
         scores[test_rows] = scores_of(fit(rows), take_rows(x, test_rows)) if has_both else np.nan
     # Where the training part of a fold lacks a class, its samples get the mean of the others.
     missing = np.isnan(scores)
     scores[missing] = 0.0 if missing.all() else scores[~missing].mean()
-    return scores, fit(known)
+    return scores, fit(all_rows)
 
 
 def scores_of(fitted: Any, x: Any) -> Float:

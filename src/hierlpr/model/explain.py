@@ -117,10 +117,10 @@ def explain_sample(model: HierLPR, table: Table, sample: int | str) -> Explanati
     ranking = model.rank(one)
     at, lpr, block_score = ranking.label.astype(np.intp), ranking.lpr, ranking.score
     block = np.cumsum(ranking.first) - 1
-    own = own_lpr(model.lpr_, one.values, n_jobs=model.n_jobs)
-    decided, _ = model.calls(one, cutoff)
-    given, own, decided = (_dense_row(x, h.n_labels)[at] for x in (one.values, own, decided))
-    called, level = decided == 1.0, label_levels(cutoff, h)[at]
+    single = own_lpr(model.lpr_, one.values, n_jobs=model.n_jobs)
+    rows = (one.values, single, model.calls(one, cutoff)[0])
+    score, single, calls = (_dense_row(x, h.n_labels)[at] for x in rows)
+    called, level = calls == 1.0, label_levels(cutoff, h)[at]
     is_likely = None
     if cutoff.min_chance is not None:
         is_likely = likely_labels(model.lprs(one).values, h, cutoff.min_chance).toarray()[0, at]
@@ -140,7 +140,7 @@ def explain_sample(model: HierLPR, table: Table, sample: int | str) -> Explanati
         )
         for k in range(at.size)
     ]
-    numbers = (x.tolist() for x in (given, own, lpr, block, block_score, level, called))
+    numbers = (x.tolist() for x in (score, single, lpr, block, block_score, level, called))
     columns = labels, map(h.name, labels), *numbers, reasons
     return Explanation(
         sample=table.samples[row] if table.samples is not None else str(row),
@@ -157,9 +157,9 @@ def _row_of(table: Table, sample: int | str) -> int:
             return names.index(sample)
         if count:
             raise DataError(f"{count:,} samples have the name {sample!r}; give a row number.")
-        known = f"the samples are {quote_names(names)}" if names else "the scores name no samples"
+        text = f"the samples are {quote_names(names)}" if names else "the scores name no samples"
         raise DataError(
-            f"There is no sample {sample!r}: {known}.\nHint: a number is taken as the row."
+            f"There is no sample {sample!r}: {text}.\nHint: a number is taken as the row."
         )
     if isinstance(sample, bool) or not isinstance(sample, int | np.integer):
         raise DataError(f"sample must be a row number or a name, got {sample!r}.")

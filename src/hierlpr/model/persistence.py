@@ -323,9 +323,9 @@ def _unpack_fields(
     values = {name: _unpack(x, arrays, hierarchy) for name, x in packed.items()}
     for name, value in values.items():
         declared = set(str(kind.__annotations__[name]).split(" | "))
-        given = "None" if value is None else type(value).__name__
-        is_number = given == "int" and "float" in declared
-        if name[0] == "_" or (declared <= CHECKED and given not in declared and not is_number):
+        actual = "None" if value is None else type(value).__name__
+        is_number = actual == "int" and "float" in declared
+        if name[0] == "_" or (declared <= CHECKED and actual not in declared and not is_number):
             raise FileError(f"{name} is not a {kind.__annotations__[name]}.")
     return values
 

@@ -110,15 +110,15 @@ def calibration_curve(
         np.bincount(cell, x, N_BINS * n_samples).reshape(N_BINS, n_samples)
         for x in (None, instances.truth, instances.score)
     ]
-    own = np.ones(n_samples) if weight is None else weight
+    each = np.ones(n_samples) if weight is None else weight
     bins = []
     gap = size = 0.0
     for trials, hits, predicted in zip(*sums, strict=True):
         if not trials.any():
             continue
-        n, n_hits, total = (float(x @ own) for x in (trials, hits, predicted))
+        n, n_hits, total = (float(x @ each) for x in (trials, hits, predicted))
         some = trials > 0
-        low, high = share_interval(hits[some], trials[some], None if weight is None else own[some])
+        low, high = share_interval(hits[some], trials[some], None if weight is None else each[some])
         bins.append(CalibrationBin(int(trials.sum()), total / n, n_hits / n, low, high))
         gap += abs(total - n_hits)
         size += n
@@ -269,8 +269,8 @@ def summarize(output: ModelOutput) -> Summary:
             sums, areas = along.sums(), (float("nan"), float("nan"))
             if 0 < sums.positives < sums.calls:
                 areas = sums.au_prc(), sums.normalized_area()
-            at_cutoff, kept = along.precision_after(n_calls), along.thinned(MOST_CORNERS)
-            methods.append(MethodCurve(key, name, kept, *areas, at_cutoff, n_wrong))
+            at_cutoff, few = along.precision_after(n_calls), along.thinned(MOST_CORNERS)
+            methods.append(MethodCurve(key, name, few, *areas, at_cutoff, n_wrong))
         pair = output.instances(output.lpr), ours
         calibrations = [calibration_curve(x, output.n_samples, output.weight) for x in pair]
     return Summary(
