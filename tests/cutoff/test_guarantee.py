@@ -203,37 +203,13 @@ def test_the_two_sequences_of_a_group_share_its_error(monkeypatch):
     assert sum(spent) == pytest.approx(0.1)
 
 
-def test_certified_precision_is_above_the_target_and_costs_calls():
-    profile = LevelProfile.of(list_instances(*draw(3000, 2)))
-    score, truth = draw(3000, 3)
-    sure = choose_cutoff(score, truth, precision=0.8, confidence=0.9, profile=profile)
-    plain = choose_cutoff(score, truth, precision=0.8)
-    assert sure.reachable
-    assert 0 < sure.n_calls < plain.n_calls
-    assert sure.precision > 0.8
-    assert "with 90 % confidence" in str(sure)
-
-
-def test_more_confidence_never_calls_more():
-    profile = LevelProfile.of(list_instances(*draw(3000, 6)))
-    score, truth = draw(2000, 7)
-    calls = []
-    for confidence in (0.5, 0.8, 0.9, 0.99):
-        cutoff = choose_cutoff(
-            score, truth, precision=0.8, confidence=confidence, profile=profile,
-            unreachable="nothing",
-        )  # fmt: skip
-        calls.append(cutoff.n_calls)
-    assert calls == sorted(calls, reverse=True)
-
-
-@pytest.mark.parametrize("n_samples", [1, 5, 20])
+@pytest.mark.parametrize("n_samples", [1, 20])
 def test_few_samples_cannot_certify_a_high_target(n_samples):
     profile = LevelProfile.of(list_instances(*draw(2000, 8)))
     score, truth = np.full((n_samples, 1), 0.99), np.ones((n_samples, 1), dtype=bool)
     cutoff = choose_cutoff(score, truth, precision=0.9, confidence=0.9, profile=profile)
     assert not cutoff.reachable  # 0.9 ** 20 > 0.1: all right by chance is too likely
-    assert "can be certified" in cutoff.reason
+    assert f"{n_samples} samples cannot certify this; about 30" in cutoff.reason
 
 
 def test_one_call_a_sample_gets_the_exact_binomial_test():

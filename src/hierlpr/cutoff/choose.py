@@ -83,14 +83,6 @@ def cutoff_for(
     ----------
     The paper's Section 4.3; conformal risk control, key ``angelopoulos2024conformal``, with the
     mean instead of the largest loss.
-
-    Examples
-    --------
-    >>> truth = np.array([[1], [1], [1], [1], [0], [0]])
-    >>> instances = list_instances(np.array([[9], [8], [7], [6], [5], [4]]) / 10, truth)
-    >>> cutoff = cutoff_for(Goal("precision", 0.8), instances)
-    >>> cutoff.level, cutoff.n_calls, cutoff.precision
-    (0.6, 4, 1.0)
     """
     if unreachable is None:
         unreachable = "best-precision" if goal.confidence is None else "nothing"
@@ -204,6 +196,10 @@ def cutoff_on(
     in use, so the promise is about the others. Calls with an LPR below 1/2 are counted.
     """
     truth = Truth.of(truth)
+
+    def take(rows: Index) -> list[Any]:
+        return [None if x is None else x[rows] for x in (score, truth, weight, lpr)]
+
     if min_chance is not None:
         score = only_likely(score, lpr, hierarchy, min_chance)
         profile = None if profile is None else profile.above(min_chance)
@@ -216,20 +212,19 @@ def cutoff_on(
     cluster = truth.cluster_number
     is_certified, is_partial = goals[0].confidence is not None, not truth.is_complete
     if is_certified and cluster is not None and cluster.max() + 1 < FEW_CLUSTERS:
-        rows = one_per_cluster(sample_keys(score, truth), cluster)
-        score, truth, lpr = score[rows], truth[rows], None if lpr is None else lpr[rows]
+        score, truth, weight, lpr = take(one_per_cluster(sample_keys(score, truth), cluster))
     share = None if profile is None else profile.implied_share
     is_planned = profile is not None and groups is None and (share is not None or not is_partial)
-    planning = None
+    planning: list[Any] | None = None
     if is_certified and not is_planned:
         apart, rows = split_at_random(score, truth, weight)
-        planning = score[apart], truth[apart], None if weight is None else weight[apart]
-        score, truth, lpr = score[rows], truth[rows], None if lpr is None else lpr[rows]
-        weight = None if weight is None else weight[rows]
+        *planning, _ = take(apart)
+        score, truth, weight, lpr = take(rows)
     if is_partial:
         if planning is not None:
+            # Also here from other samples: a share that depends on the tested truth would select.
             share = implied_share(planning[1], hierarchy, planning[2])
-            planning = (planning[0], planning[1].evaluated(hierarchy, share=share), planning[2])
+            planning[1] = planning[1].evaluated(hierarchy, share=share)
         truth = truth.evaluated(hierarchy, weight, share=share if is_certified else None)
     options: dict[str, Any] = {"unreachable": unreachable}
     if groups is not None:
@@ -312,6 +307,7 @@ def cutoff_by_group(
         tested = group_tests(group_goal, score, truth, hierarchy, places, planning)
         parents, limits, levels = tested
     chosen: dict[int, Cutoff] = {}
+    # From the roots down, so that the levels of the groups above are chosen before.
     for g, above in parents.items():
         where = places[g]
         # No lower than above: then calls are closed upward and depend on this level alone.

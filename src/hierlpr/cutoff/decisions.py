@@ -237,12 +237,6 @@ def call_lists(
     """List the calls of each sample, best first; a label never comes before its parents.
 
     `sets` are indices into :data:`hierlpr.cutoff.sets.SET_WORDS` for every (sample, label).
-
-    Examples
-    --------
-    >>> h = Hierarchy([("A", "B")], labels=["B", "A"])
-    >>> call_lists(np.array([[True, True], [False, False]]), np.array([[0.9, 0.9], [0.1, 0.2]]), h)
-    [(LabelCall(label='A', score=0.9, set=None), LabelCall(label='B', score=0.9, set=None)), ()]
     """
     row, column = calls.nonzero()
     values = entries_at(score, row, column)

@@ -54,17 +54,7 @@ class LevelProfile:
 
     @classmethod
     def of(cls, instances: Instances, *, chance_samples: float = CHANCE_SAMPLES) -> LevelProfile:
-        """Compute the profile of instances, such as those of the samples of a fit.
-
-        >>> from hierlpr.cutoff.instances import list_instances
-        >>> truth = np.array([[1, 1]] * 19 + [[1, 0]])
-        >>> instances = list_instances(np.array([[0.9, 0.8]] * 20), truth)
-        >>> profile = LevelProfile.of(instances, chance_samples=0.0)
-        >>> profile.level.tolist(), profile.limit.tolist()
-        ([0.9, 0.8], [1, 2])
-        >>> profile.calls.tolist(), profile.hits.tolist()
-        ([[1.0, 1.0], [1.0, 2.0]], [[1.0, 1.0], [1.0, 1.95]])
-        """
+        """Compute the profile of instances, such as those of the samples of a fit."""
         n_units = max(1, instances.n_units)
         if instances.weight is not None:
             weight = instances.weight / instances.weight.max()

@@ -135,6 +135,8 @@ def pass_tests(
         calls, hits = count_calls(rows, needed, pair.level, pair.limit)
         return is_precise(pair, calls, hits, shuffle, promise, share, instances.cluster)
 
+    # Each at the full error: the first pair below the target passes with probability `delta`, and
+    # nothing after a failure is tested, so no correction for their number is needed.
     return list(takewhile(passes, sequence))
 
 
@@ -163,6 +165,7 @@ def is_precise(
 ) -> bool:
     """Test one pair: True with probability at most `delta` if its precision is below the target."""
     alpha, delta = promise
+    # Weights or clusters make gains that are no counts, so only bets are valid for them.
     if pair.limit == 1 and share is None:
         chance = bdtrc(float(hits.sum()) - 1.0, int(calls.sum()), 1.0 - alpha)
         return bool(chance <= delta)
@@ -171,6 +174,7 @@ def is_precise(
         gain = np.bincount(cluster, gain).astype(np.float64, copy=False)
     goal = math.log(1.0 / delta)
     largest = LARGEST_STAKE / ((1.0 - alpha) * pair.limit)
+    # Few multisets share all the probability: then some order could be chosen by the contents.
     if not shuffle.is_fair:
         stake = min(math.sqrt(2.0 * goal / (gain.size * pair.square)), largest)
         if np.log1p(stake * gain).sum() < goal:
@@ -287,6 +291,7 @@ def certified_levels(
     falling = surest + _front(margin[surest:], last.hits[0, surest:])
     rising = np.arange(surest - 1, -1, -1)
     passed: list[LevelPair] = []
+    # Two sequences, two chances to err: they share the error of the group.
     for sequence, share in ((falling, 1.0 - RISING_SHARE), (rising, RISING_SHARE)):
         pairs = [LevelPair(float(level[at]), limit, float(square[at])) for at in sequence.tolist()]
         part = Promise(promise.alpha, share * promise.delta)

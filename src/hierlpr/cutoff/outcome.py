@@ -156,14 +156,7 @@ class Cutoff:
         return self.reachable and self.goal.confidence is not None
 
     def for_target(self, target: float) -> Cutoff:
-        """Return the cutoff for one of several targets, together with the others.
-
-        Examples
-        --------
-        >>> several = Cutoff(0.6, Goal("fdr", 0.2)), Cutoff(0.8, Goal("fdr", 0.1))
-        >>> Cutoff(0.6, Goal("fdr", 0.2), targets=several).for_target(0.1).level
-        0.8
-        """
+        """Return the cutoff for one of several targets, together with the others."""
         cutoffs, target = self.targets or (self,), check_level(target, name="target")
         for cutoff in cutoffs:
             if cutoff.goal.target is not None and abs(cutoff.goal.target - target) < 1e-9:

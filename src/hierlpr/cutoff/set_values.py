@@ -44,13 +44,6 @@ def all_true_values(score: Float, hierarchy: Hierarchy, order: Index) -> Float:
     With :math:`s` the block scores, a label holds given its parents with probability about
     :math:`s_k / \min_{\text{parents}} s`; the value is the product of these along the order. The
     guarantee does not depend on the quality of the estimate. `order` is that of `call_order`.
-
-    Examples
-    --------
-    >>> h = Hierarchy([("A", "B")], labels=["A", "B", "C"])
-    >>> score = np.array([[0.8, 0.4, 0.5]])
-    >>> all_true_values(score, h, call_order(score, h))
-    array([[0.8, 0.2, 0.4]])
     """
     above = np.ones_like(score)
     for parents, children in edge_columns(hierarchy):
@@ -65,13 +58,6 @@ def any_true_values(score: Float, hierarchy: Hierarchy, order: Index) -> Float:
 
     If any of them is true, so is one whose parents all come before:
     :math:`1 - \prod (1 - s)` over these. `order` is that of `call_order`.
-
-    Examples
-    --------
-    >>> h = Hierarchy([("A", "B")], labels=["A", "B", "C"])
-    >>> score = np.array([[0.8, 0.4, 0.5]])
-    >>> any_true_values(score, h, call_order(score, h)).round(6)
-    array([[0.9, 0.4, 0.7]])
     """
     n_samples, n_labels = score.shape
     place = np.empty_like(order)
@@ -207,13 +193,6 @@ def likely_paths(score: Any, hierarchy: Hierarchy) -> LikelyPaths:
     """Follow the largest block score from the roots down, in each sample.
 
     In a DAG a label stands below the first of its parents.
-
-    Examples
-    --------
-    >>> h = Hierarchy([("A", "B"), ("A", "C")], labels=["A", "B", "C", "D"])
-    >>> paths = likely_paths(np.array([[0.9, 0.2, 0.5, 0.3], [0.0, 0.0, 0.0, 0.4]]), h)
-    >>> paths.sample, paths.label
-    (array([0, 0, 1]), array([0, 2, 3]))
     """
     listed = scipy.sparse.csr_array(score)
     n_samples = int(listed.shape[0])

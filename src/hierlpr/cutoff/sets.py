@@ -199,6 +199,7 @@ def choose_sets(
         worst[rows] = np.where(true, -1.0, part.sure).max(axis=1, initial=-1.0)
         least[rows] = np.where(true, part.possible, 2.0).min(axis=1, initial=2.0)
     cluster = Truth.of(truth).cluster_number
+    # A level is exceeded by whole samples, so only the worst label of each counts.
     rule = _rule(worst, least, error, confidence, cluster, one_path=one_path, floor=floor)
     sizes = np.array([[kind.sum() for kind in _sets_of(part, rule)] for part in values()])
     sure_size, possible_size = (sizes.reshape(-1, 2).sum(axis=0) / max(n_samples, 1)).tolist()
