@@ -5,8 +5,6 @@ import pytest
 
 import reference_shift as slow
 from hierlpr import Hierarchy, HierLPR, simulate
-from hierlpr.joint.posterior import forest_posteriors
-from hierlpr.joint.prior import LabelPrior
 from hierlpr.lpr.label_shift import (
     SHIFT_SD,
     SHIFTS,
@@ -66,7 +64,7 @@ def test_prevalences_of_tilts_match_the_sum_over_label_sets():
             above = [base[h.index(p)] for p in h.parents(h.labels[k])]
             base[k] = rng.uniform(0.1, 0.9) * min(above, default=1.0)
         tilt = rng.normal(size=6) * rng.integers(0, 2, size=6)
-        found = np.exp(RarestParentForest.of(base, h).log_rates(tilt[None])[0])
+        found = RarestParentForest.of(base, h).rates(tilt[None])[0]
         assert found == pytest.approx(slow.tilted_prevalences(base, tilt, h))
 
 
@@ -98,15 +96,9 @@ def test_steps_of_tilts_are_worth_what_all_label_sets_say():
             above = [base[h.index(p)] for p in h.parents(h.labels[k])]
             base[k] = rng.uniform(0.1, 0.9) * min(above, default=1.0)
         lpr = rng.uniform(0.02, 0.98, (6, 5))
-
-        def posterior(lpr, prevalence, conditional, h=h):
-            return forest_posteriors(lpr, LabelPrior(prevalence, conditional), h)[0]
-
-        aim = JointShiftLikelihood(
-            RarestParentForest.of(base, h), lpr, base, np.full(5, 0.5), posterior
-        )
-        tilt, steps = rng.normal(size=5), np.array([-1.0, 0.3, 2.0])
         ratio = np.log(lpr / (1 - lpr) * (1 - base) / base)
+        aim = JointShiftLikelihood(RarestParentForest.of(base, h), ratio, np.full(5, 0.5))
+        tilt, steps = rng.normal(size=5), np.array([-1.0, 0.3, 2.0])
         for k in range(5):
             found = []
             for step in (0.0, *steps):
@@ -157,14 +149,9 @@ def test_a_common_move_is_found_where_no_single_one_is(joint):
     base, new = np.full(40, 0.2), 0.1
     truth = rng.random((60, 40)) < new
     log_ratio = 1.5 * (1.5 * truth + rng.normal(size=truth.shape)) - 1.5**2 / 2
-    lpr = 1 / (1 + np.exp(-(log_ratio + np.log(0.25))))
     forest = RarestParentForest.of(base, h)
     if joint:
-
-        def posterior(lpr, prevalence, conditional):
-            return forest_posteriors(lpr, LabelPrior(prevalence, conditional), h)[0]
-
-        aim = JointShiftLikelihood(forest, lpr, base, np.ones(40), posterior)
+        aim = JointShiftLikelihood(forest, log_ratio, np.ones(40))
     else:
         odds = np.exp(log_ratio)[:, :, None]
         rate = 1 / (1 + np.exp(-(np.log(0.25) + SHIFTS)))

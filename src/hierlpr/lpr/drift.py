@@ -18,7 +18,7 @@ from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.lpr.diagnostics import ScoreBins
 from hierlpr.lpr.fitting import LPRModel
-from hierlpr.lpr.label_shift import CHANCE_TILT, Posterior, shifted_prevalence
+from hierlpr.lpr.label_shift import CHANCE_TILT, shifted_prevalence
 from hierlpr.lpr.training import Float
 
 LEAST_SAMPLES = 30
@@ -169,13 +169,14 @@ def compare_scores(
     model: LPRModel,
     scores: Matrix,
     hierarchy: Hierarchy,
-    posterior: Posterior | None = None,
+    *,
+    joint: bool = False,
     chance: float = CHANCE_TILT,
 ) -> Drift:
     """Compare scores (n_samples, n_labels) with those that `model` was fitted on.
 
     Of listed scores, a sample that does not list a label counts for it, unless the label is implied
-    by one below or the sample lists nothing. `posterior` and `chance` are passed to
+    by one below or the sample lists nothing. `joint` and `chance` are passed to
     :func:`hierlpr.lpr.label_shift.shifted_prevalence`.
     """
     bins = model.seen
@@ -204,7 +205,7 @@ def compare_scores(
         distance=0.5 * np.abs(now - before).sum(axis=1),
         prevalence=model.report.base_rate,
         expected=shifted_prevalence(
-            model, lpr, hierarchy, posterior, together=p_value_moved < CHANCE, chance=chance
+            model, lpr, hierarchy, joint=joint, together=p_value_moved < CHANCE, chance=chance
         ),
         residual=residual,
         p_value=p_value,

@@ -8,7 +8,6 @@ was tilted is often uncertain, so prevalences are averaged over the plausible ex
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,12 +15,11 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from hierlpr._kernels.joint import Bounds, Tree, joint_forest
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.graph import rarest_parents
 from hierlpr.lpr.fitting import LPRModel
 from hierlpr.lpr.training import Float
-
-Numbers = NDArray[np.intp]
 
 SHIFTS = np.linspace(-4.0, 4.0, 81)  # grid of shifts of log-odds
 SHIFT_SD = 1.5  # prior standard deviation of a shift
@@ -32,29 +30,27 @@ N_CANDIDATES = 12
 MAX_TILTS = 50
 FINE_STEPS = [np.append(0.0, SHIFTS / 4.0**sweep) for sweep in (1, 2, 3)]  # to refine tilts
 EDGE = 1e-9
-
-Posterior = Callable[[Float, Float, Float], Float]  # of LPRs, prevalences, P(label | parent)
+BOUNDS = Bounds(floor=1e-14, least=0.0, most=np.inf)
 
 
 def shifted_prevalence(
     model: LPRModel,
     lpr: Float,
     hierarchy: Hierarchy,
-    posterior: Posterior | None = None,
     *,
+    joint: bool = False,
     together: bool = False,
     chance: float = CHANCE_TILT,
 ) -> Float:
     r"""Estimate the prevalence of every label among new samples, assuming pure label shift.
 
-    `lpr` are those of the new samples by the model, NaN where a score is missing. `posterior` is
-    the joint posterior on the forest of rarest parents, if it describes the scores
-    well: the likelihood is then that of all scores of a sample jointly. Neither likelihood can
-    replace the other: all scores together show shifts that single labels miss, but where scores
-    are not independent given the labels, as in Enron, they seem to be far more evidence than they
-    are. With `together`, a common tilt of all roots is an explanation too, because a test says that
-    the number of labels per sample has changed. `chance` is that of moving any prevalence where
-    none has moved.
+    `lpr` are those of the new samples by the model, NaN where a score is missing. With `joint` the
+    likelihood is that of all scores of a sample, which must be independent given its labels.
+    Neither likelihood can replace the other: all scores together show shifts that single labels
+    miss, but where scores are not independent, as in Enron, they seem to be far more evidence than
+    they are. With `together`, a common tilt of all roots is an explanation too, because a test says
+    that the number of labels per sample has changed. `chance` is that of moving any prevalence
+    where none has moved.
 
     Notes
     -----
@@ -85,8 +81,9 @@ def shifted_prevalence(
     rarer = np.maximum(np.minimum(positive, n_before - positive), EDGE)
     trust = rarer / (rarer + ENOUGH_POSITIVES)
     likelihood: Likelihood
-    if posterior is not None:
-        likelihood = JointShiftLikelihood(forest, lpr, mean, scale, posterior, trust)
+    if joint:
+        log_ratio = scipy.special.logit(np.clip(lpr, EDGE, 1.0 - EDGE)) - scipy.special.logit(mean)
+        likelihood = JointShiftLikelihood(forest, np.nan_to_num(log_ratio), scale, trust)
     else:
         table = (scale * trust)[:, None] * log_likelihood(lpr, mean) - prior_cost(SHIFTS)
         likelihood = ShiftLikelihood(forest, table, scale * trust * np.nan_to_num(lpr - mean))
@@ -104,7 +101,7 @@ def average_over_tilts(
     tilt, labels, worth = find_tilts(likelihood, np.zeros(base.size), price=price)
     if together:
         start, gain = np.zeros(base.size), likelihood.common_gains(SHIFTS)
-        start[likelihood.forest.depths[0]] = SHIFTS[np.argmax(gain)]
+        start[likelihood.forest.roots] = SHIFTS[np.argmax(gain)]
         common = find_tilts(likelihood, start, price=price)
         if common[2] + gain.max() > worth:
             tilt, labels, _ = common
@@ -124,7 +121,7 @@ def average_over_tilts(
     if not tilt.any():
         return base.copy()
     share = np.exp(np.array(log_weights) - max(log_weights))
-    rates = share @ np.exp(likelihood.forest.log_rates(np.stack(tilts))) / share.sum()
+    rates = share @ likelihood.forest.rates(np.stack(tilts)) / share.sum()
     return np.asarray(np.clip(rates, EDGE, 1.0 - EDGE))
 
 
@@ -160,46 +157,29 @@ def find_tilts(
 class RarestParentForest(NamedTuple):
     """The forest in which every label keeps its rarest parent, with P(label | parent)."""
 
-    parent: Numbers
-    log_on: Float
-    log_off: Float
-    depths: list[Numbers]
+    tree: Tree
+    roots: NDArray[np.int32]
     log_odds: Float
 
     @classmethod
     def of(cls, base: Float, h: Hierarchy) -> RarestParentForest:
         """Build the forest from the prevalences `base`."""
-        rarest, depth = rarest_parents(h, base), np.zeros(h.n_labels, dtype=np.intp)
-        for number in np.flatnonzero(rarest >= 0):
-            depth[number] = depth[rarest[number]] + 1
-        parent = np.where(rarest >= 0, h.order[rarest], -1)[h.position].astype(np.intp)
-        depth = depth[h.position]
-        share = np.clip(base / np.where(parent >= 0, base[parent], 1.0), EDGE, 1.0 - EDGE)
-        depths = [np.flatnonzero(depth == d) for d in range(int(depth.max(initial=0)) + 1)]
-        return cls(parent, np.log(share), np.log1p(-share), depths, scipy.special.logit(base))
+        parent, rate = rarest_parents(h, base), base[h.order]
+        share = np.clip(rate / np.where(parent >= 0, rate[parent], 1.0), EDGE, 1.0 - EDGE)
+        # With a prevalence of 1/2 the odds of an LPR are the likelihood ratio itself.
+        tree = Tree(h.order, parent, share, 1.0 - share, np.full(h.n_labels, 0.5))
+        return cls(tree, h.order[parent < 0], scipy.special.logit(base))
 
-    def log_rates(self, tilts: Float) -> Float:
-        """Log prevalences for tilts of shape (n_cases, n_labels): one pass up, one pass down."""
-        rate = self.log_shares(tilts)
-        for labels in self.depths[1:]:
-            rate[:, labels] += rate[:, self.parent[labels]]
-        return rate
-
-    def log_shares(self, tilts: Float) -> Float:
-        """Log P(label | parent) for tilts of shape (n_cases, n_labels): one pass up."""
-        up, rate = tilts.copy(), np.empty_like(tilts)
-        for labels in self.depths[::-1]:
-            on = self.log_on[labels] + up[:, labels]
-            both = np.logaddexp(on, self.log_off[labels])
-            rate[:, labels] = on - both
-            if labels.size and self.parent[labels[0]] >= 0:
-                np.add.at(up.T, self.parent[labels], both.T)
-        return rate
+    def rates(self, log_ratios: Float) -> Float:
+        """P(label) given log likelihood ratios, or under tilts, of shape (n_cases, n_labels)."""
+        values = np.ascontiguousarray(scipy.special.expit(log_ratios))
+        rates = np.empty_like(values)
+        joint_forest(values, 0, len(values), self.tree, BOUNDS, rates, np.empty((0, 0)))
+        return np.asarray(np.clip(rates, EDGE, 1.0 - EDGE))
 
     def shifts(self, tilts: Float) -> Float:
         """Shifts of the log-odds of all prevalences under tilts."""
-        log_rate = np.minimum(self.log_rates(tilts), -EDGE)
-        return np.asarray(log_rate - np.log(-np.expm1(log_rate)) - self.log_odds)
+        return np.asarray(scipy.special.logit(self.rates(tilts)) - self.log_odds)
 
 
 class ShiftLikelihood(NamedTuple):
@@ -227,7 +207,7 @@ class ShiftLikelihood(NamedTuple):
     def common_gains(self, steps: Float) -> Float:
         """Log-likelihood gained by the same tilt of all roots, with one prior."""
         tilts = np.zeros((steps.size + 1, self.table.shape[0]))
-        tilts[1:, self.forest.depths[0]] = steps[:, None]
+        tilts[1:, self.forest.roots] = steps[:, None]
         value = _interpolate(self.table + prior_cost(SHIFTS), self.forest.shifts(tilts)).sum(axis=1)
         return np.asarray(value[1:] - value[0] - prior_cost(steps))
 
@@ -236,14 +216,14 @@ class ShiftLikelihood(NamedTuple):
         shifts = self.forest.shifts(tilt[None])
         step = SHIFTS[1] - SHIFTS[0]
         rise = _interpolate(self.table, shifts + step) - _interpolate(self.table, shifts - step)
-        rate = np.exp(self.forest.log_rates(tilt[None])[0])
+        rate = self.forest.rates(tilt[None])[0]
         variance = np.maximum(rate * (1.0 - rate), EDGE)
         # The derivative of prevalences by tilts is the covariance of the labels, which is
         # symmetric: one step of all tilts along the gradient of the prevalences gives the
         # gradient of every tilt.
         gradient = rise[0] / (2 * step) / variance
         size = 1e-4 / max(float(np.abs(gradient).max()), 1e-300)
-        ends = np.exp(self.forest.log_rates(tilt + size * np.stack([gradient, -gradient])))
+        ends = self.forest.rates(tilt + size * np.stack([gradient, -gradient]))
         steep = ((ends[0] - ends[1]) / (2.0 * size)) ** 2 / variance
         return [int(k) for k in np.argsort(-steep, kind="stable")[:N_CANDIDATES]]
 
@@ -285,20 +265,16 @@ class JointShiftLikelihood:
     """
 
     forest: RarestParentForest
-    lpr: Float
-    rates: Float
+    log_ratio: Float  # of every score; 0 where it is missing
     scale: Float
-    posterior: Posterior
     trust: Float | None = None
     _last: tuple[Float, Float, Float] | None = None
 
     def _at(self, tilt: Float) -> tuple[Float, Float]:
         """Posteriors and prevalences under a tilt; the last result is cached."""
         if self._last is None or not np.array_equal(self._last[0], tilt):
-            shares = np.exp(self.forest.log_shares(tilt[None])[0])
-            posterior = self.posterior(self.lpr, self.rates, np.clip(shares, EDGE, 1.0 - EDGE))
-            rates = np.exp(self.forest.log_rates(tilt[None])[0])
-            self._last = tilt.copy(), np.clip(posterior, EDGE, 1.0 - EDGE), rates
+            rates = self.forest.rates(np.vstack([self.log_ratio, np.zeros_like(tilt)]) + tilt)
+            self._last = tilt.copy(), rates[:-1], rates[-1]
         return self._last[1:]
 
     def gains(self, tilt: Float, k: int, steps: Float) -> Float:
@@ -311,7 +287,7 @@ class JointShiftLikelihood:
 
     def common_gains(self, steps: Float) -> Float:
         """Log-likelihood gained by the same tilt of all roots, with one prior."""
-        none, roots = np.zeros(self.forest.parent.size), self.forest.depths[0]
+        none, roots = np.zeros(self.scale.size), self.forest.roots
         gains = sum(self.gains(none, int(k), steps) for k in roots)  # trees are independent
         return np.asarray(gains + (roots.size - 1) * prior_cost(steps))
 

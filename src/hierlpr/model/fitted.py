@@ -26,12 +26,11 @@ from hierlpr.data.truth import Truth, implied_share
 from hierlpr.exceptions import HierlprError, UnreachableWarning, warn
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.roll_up import RollUp
-from hierlpr.joint import JointModel, LabelPrior, end_posterior, learn_depth_weights
-from hierlpr.joint.posterior import forest_posteriors
+from hierlpr.joint import JointModel, end_posterior, learn_depth_weights
 from hierlpr.lpr import ImpliedLPR, LPRModel, fit_known, fit_listed, own_lpr
 from hierlpr.lpr.comparison import SampleSummary, find_difference
 from hierlpr.lpr.drift import Drift, compare_scores
-from hierlpr.lpr.label_shift import CHANCE_TILT, Posterior
+from hierlpr.lpr.label_shift import CHANCE_TILT
 from hierlpr.model.inputs import LabelledSamples, new_scores
 from hierlpr.ranking.blocks import block_scores
 
@@ -139,14 +138,9 @@ class FittedModel:
         hierarchy, joint = self.hierarchy_, self.joint_
         limit = sample_limit(table.n_samples, hierarchy) // 4
         drawn = draw_samples(table.n_samples, limit, rng=0)
-        posterior: Posterior | None = None
-        if joint is not None and joint.tempering.others.mean() >= JOINT_SHIFT_WEIGHT:
-
-            def posterior(values: Float, prevalence: Float, conditional: Float) -> Float:
-                prior = LabelPrior(prevalence, conditional)
-                return forest_posteriors(values, prior, hierarchy)[0]
-
-        return compare_scores(self.lpr_, table.rows(drawn).values, hierarchy, posterior, chance)
+        is_joint = joint is not None and joint.tempering.others.mean() >= JOINT_SHIFT_WEIGHT
+        values = table.rows(drawn).values
+        return compare_scores(self.lpr_, values, hierarchy, joint=is_joint, chance=chance)
 
     # -- sets, and one name per sample -------------------------------------------------------------
 
