@@ -56,7 +56,7 @@ def _facts(loaded: HierarchyFile) -> dict[str, Any]:
         "labels": h.n_labels,
         "edges": h.n_edges,
         "depth": h.depth,
-        "labels_per_level": np.bincount(h.levels)[1:].tolist(),
+        "labels_per_depth": np.bincount(h.levels)[1:].tolist(),
         "roots": len(h.roots),
         "root_names": list(h.roots[:100]),
         "leaves": len(h.leaves),
@@ -77,14 +77,14 @@ def _lines(loaded: HierarchyFile, facts: dict[str, Any]) -> list[str]:
         return f"{n:,}" + (f": {shown}" if n else "") + (", ..." if n > MOST_SHOWN else "")
 
     report = loaded.report
-    per_level = ", ".join(f"{n:,}" for n in facts["labels_per_level"])
+    per_depth = ", ".join(f"{n:,}" for n in facts["labels_per_depth"])
     rows = [
         ("file", facts["path"]),
         ("read as", facts["format"]),
         ("kind", facts["kind"]),
         ("labels", f"{facts['labels']:,}"),
         ("edges", f"{facts['edges']:,}"),
-        ("depth", f"{facts['depth']} (labels per level: {per_level})"),
+        ("depth", f"{facts['depth']} (labels per depth: {per_depth})"),
         ("roots", named(facts["root_names"], facts["roots"])),
         ("leaves", f"{facts['leaves']:,}"),
         ("standalone", f"{facts['standalone']:,}"),
@@ -95,7 +95,7 @@ def _lines(loaded: HierarchyFile, facts: dict[str, Any]) -> list[str]:
     if facts["other_names"]:
         rows.append(("other names", f"{facts['other_names']:,} (alternative and replaced ids)"))
     ordinary = {"labels", "edges", "roots"}
-    rows += [("seen", f"{n:,} {x}") for x, n in report.counts.items() if x not in ordinary]
+    rows += [("counted", f"{n:,} {x}") for x, n in report.counts.items() if x not in ordinary]
     rows += [("note", note) for note in report.notes]
     rows += [("problem", text) for text in report.problems] or [("problems", "none")]
     if report.n_problems > len(report.problems):

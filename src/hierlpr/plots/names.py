@@ -54,9 +54,9 @@ class NamesDisplay(_Display):
         return cls(model.hierarchy_, model.rank_names(), label)
 
     def boxes(self) -> list[tuple[int, int, int, str]]:
-        """Return level, left end, width and name of each box."""
+        """Return depth, left end, width and name of each box."""
         least = max(1, self.n_samples // MOST_BOXES)
-        level, groups = 1, [(0, np.flatnonzero((self.parent < 0) & (self.total > 0)))]
+        depth, groups = 1, [(0, np.flatnonzero((self.parent < 0) & (self.total > 0)))]
         boxes: list[tuple[int, int, int, str]] = []
         while groups:
             below = []
@@ -69,38 +69,38 @@ class NamesDisplay(_Display):
                         continue
                     h = self.hierarchy
                     name = h.name(h.labels[part[0]]) if part.size == 1 else ""
-                    boxes.append((level, left, width, name))
+                    boxes.append((depth, left, width, name))
                     children = np.flatnonzero(np.isin(self.parent, part) & (self.total > 0))
                     below.append((left, children))
                     left += width
-            level, groups = level + 1, [group for group in below if group[1].size]
+            depth, groups = depth + 1, [group for group in below if group[1].size]
         return boxes
 
     def plot(self, ax: Any = None, *, colors: Colors = PALETTE) -> Self:
         """Draw on `ax`, or on a new figure."""
         axes = new_axes(ax, size=(7.4, 4.0))
         boxes, n = self.boxes(), max(self.n_samples, 1)
-        depth = max((level for level, *_ in boxes), default=0)
+        deepest = max((depth for depth, *_ in boxes), default=0)
         ticks = []
-        for level in range(1, depth + 1):
-            spans = [(left / n, width / n) for at, left, width, _ in boxes if at == level]
+        for depth in range(1, deepest + 1):
+            spans = [(left / n, width / n) for at, left, width, _ in boxes if at == depth]
             axes.broken_barh(
-                spans, (level - 0.46, 0.92), facecolors=colors["ours"], alpha=0.28,
+                spans, (depth - 0.46, 0.92), facecolors=colors["ours"], alpha=0.28,
                 edgecolor=colors["paper"], linewidth=0.4,
             )  # fmt: skip
-            at_level = np.flatnonzero((self.hierarchy.levels == level) & (self.total > 0))
-            names = Counter(self.ranks[k] for k in at_level)
+            at_depth = np.flatnonzero((self.hierarchy.levels == depth) & (self.total > 0))
+            names = Counter(self.ranks[k] for k in at_depth)
             share = sum(width for _, width in spans)
             ticks.append(f"{names.most_common(1)[0][0]}  {100 * share:.0f} %")
-        for level, left, width, name in boxes:
+        for depth, left, width, name in boxes:
             most = int(ICICLE_LETTERS * width / n)
             if name and most >= 4:
                 axes.text(
-                    (left + width / 2) / n, level, escape_control(name, most=most), ha="center",
+                    (left + width / 2) / n, depth, escape_control(name, most=most), ha="center",
                     va="center", fontsize=8, color=colors["ink"], parse_math=False, clip_on=True,
                 )  # fmt: skip
-        axes.set(xlim=(0, 1), ylim=(depth + 0.6, 0.4), xlabel="share of samples")
-        axes.set_yticks(range(1, depth + 1), ticks)
+        axes.set(xlim=(0, 1), ylim=(deepest + 0.6, 0.4), xlabel="share of samples")
+        axes.set_yticks(range(1, deepest + 1), ticks)
         axes.grid(visible=False)
         percent_axis(axes.xaxis)
         return self._keep(axes)
