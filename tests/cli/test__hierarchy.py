@@ -124,21 +124,6 @@ def test_bayes_and_seed(folder):
     assert run(*command(folder, "--dependence", "independent", "--seed", "3"))[0] == 0
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--fdr", "0"), "fdr must lie strictly between 0 and 1"),
-        (("--fdr", "1.5"), "fdr"),
-        (("--fdr", "x"), "'x' is not a valid float"),
-        (("--dependence", "some"), "'some' is not one of"),
-        (("--seed", "-1"), "not in the range"),
-        (("--out", "found.xlsx"), "'.parquet', '.csv', '.tsv'"),
-    ],
-)
-def test_bad_options(folder, options, message):
-    assert message in refused(*command(folder, "-q", *options))
-
-
 def test_outputs_never_overwrite_inputs(folder):
     said = refused(*command(folder, "-q", "--out", folder / "p.csv"))
     assert "p.csv" in said
