@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import takewhile
 
 import numpy as np
 from scipy.special import expit, logit, ndtr
@@ -47,34 +48,27 @@ def count_passed(plan: Plan, correct: Bool, n_answers: int, horizons: Sequence[i
     ``docs/references.bib``.
     """
     gain, largest = gains(plan, correct, n_answers)
-    goal = math.log(plan.n_groups / plan.promise.delta)
+    goal = math.log(np.unique(plan.tests.group).size / plan.promise.delta)
 
     def passes(test: int) -> bool:
         wealth, start, squares = 0.0, 0, 0.0
         for horizon in horizons:
-            rows = slice(start, min(horizon, n_answers))
             if start >= n_answers:
-                return False
-            ahead = np.zeros(horizon - start)
-            ahead[: rows.stop - start] = gain[test, rows]
-            stakes = np.ones(horizon - start)
-            stakes[: rows.stop - start] = largest[test, rows]
+                break
+            here, n_ahead = slice(start, min(horizon, n_answers)), horizon - start
+            ahead, stakes = np.zeros(n_ahead), np.ones(n_ahead)
+            ahead[: here.stop - start] = gain[test, here]
+            stakes[: here.stop - start] = largest[test, here]
             weight = PLAN_WEIGHT + start
             square = (PLAN_WEIGHT * plan.tests.square[test] + squares) / weight
-            added = log_wealth(ahead, stakes, square, weight, goal - wealth)
-            if added >= goal - wealth:
+            wealth += log_wealth(ahead, stakes, square, weight, goal - wealth)
+            if wealth >= goal:
                 return True
-            wealth, start, squares = wealth + added, horizon, squares + float(ahead @ ahead)
+            start, squares = horizon, squares + float(ahead @ ahead)
         return False
 
-    passed = np.zeros(int(plan.tests.group.max()) + 1, dtype=np.intp)
-    failed = set()
-    for test, group in enumerate(plan.tests.group.tolist()):
-        if group not in failed and passes(test):
-            passed[group] += 1
-        else:
-            failed.add(group)
-    return passed
+    groups = [np.flatnonzero(plan.tests.group == g) for g in range(plan.tests.group.max() + 1)]
+    return np.array([sum(1 for _ in takewhile(passes, tests.tolist())) for tests in groups])
 
 
 def gains(plan: Plan, correct: Bool, n_answers: int) -> tuple[Float, Float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -112,13 +112,11 @@ class Plan(NamedTuple):
 
     Units are numbered in the order in which they were drawn, without replacement. `listed` has
     the instances that a test calls, `probability` is that of each unit in the first draw, `time`
-    when it was drawn. `rho` multiplies the control variates; 0 is none. Each of the `n_groups` has
-    an equal part of the error.
+    when it was drawn. `rho` multiplies the control variates; 0 is none.
     """
 
     promise: Promise
     rho: float
-    n_groups: int
     probability: Float
     time: Float
     tests: Tests
@@ -184,10 +182,9 @@ def plan_audit(
     place[units[drawn]] = np.arange(units.size)
     listed = listed._replace(unit=place[listed.unit])
     order = np.argsort(listed.unit, kind="stable")
-    return Plan(
-        promise, rho, len(groups), probability[units[drawn]], time[drawn],
-        Tests(*map(np.concatenate, zip(*columns, strict=True))), listed.take(order),
-    ), rows[order]  # fmt: skip
+    sequence = Tests(*map(np.concatenate, zip(*columns, strict=True)))
+    draw = probability[units[drawn]], time[drawn]
+    return Plan(promise, rho, *draw, sequence, listed.take(order)), rows[order]
 
 
 def _levels(listed: Listed, promise: Promise) -> Float:
@@ -221,29 +218,25 @@ def _probability(grids: list[_Grid], levels: list[float] | None) -> Float:
     return np.asarray(UNIFORM * uniform + (1.0 - UNIFORM) * np.mean(shares, axis=0))
 
 
-def _designs(grids: list[_Grid]) -> Iterator[tuple[list[float] | None, float]]:
-    """Yield the level of each group for draws by calls (None: uniform), and `rho`."""
+def _best_design(grids: list[_Grid], checks: int) -> tuple[list[float] | None, float]:
+    """Return the levels of draws by calls (None: uniform) and `rho` of the best design.
+
+    It has the most correct calls that can be expected to be certified.
+    """
     designs: list[list[float] | None] = [None]
     for share in np.linspace(0.0, 1.0, N_DESIGNS + 1)[1:]:
         levels = [float(x.level[int(share * (x.level.size - 1))]) for x in grids]
         designs += [levels] if levels not in designs else []
-    for design in designs:
-        yield from ((design, 0.0), (design, 1.0))
-
-
-def _best_design(grids: list[_Grid], checks: int) -> tuple[list[float] | None, float]:
-    """Return the design with the most correct calls that can be expected to be certified."""
 
     def value(design: tuple[list[float] | None, float]) -> float:
         (levels, rho), total = design, 0.0
         probability = _probability(grids, levels)
-        for grid in grids:
-            for shift in (0.0, -0.5 * PESSIMISM):
-                hits, _, margin = grid.expect(probability, rho, shift, checks)
-                total += float((hits * ndtr(margin)).max())
+        for grid, shift in product(grids, (0.0, -0.5 * PESSIMISM)):
+            hits, _, margin = grid.expect(probability, rho, shift, checks)
+            total += float((hits * ndtr(margin)).max())
         return total
 
-    return max(_designs(grids), key=value)
+    return max(product(designs, (0.0, 1.0)), key=value)
 
 
 class _Grid:

@@ -264,7 +264,7 @@ class Audit:
     def _state(self) -> tuple[dict[str, Any], Arrays]:
         h, plan, listed = self.hierarchy, self.plan, self.plan.listed
         meta = {
-            "promise": list(plan.promise), "rho": plan.rho, "n_groups": plan.n_groups,
+            "promise": list(plan.promise), "rho": plan.rho,
             "n_units": listed.n_units, "allowed": listed.allowed, "samples": list(self.samples),
             "labels": list(h.labels), "edges": [list(edge) for edge in h.edges],
             "names": dict(h.names), "groups": list(self.groups),
@@ -388,7 +388,7 @@ def load_audit(path: AnyPath) -> Audit:
     parts = {name: arrays[name] for name in ("unit", "score", "needed", "group")}
     listed = Listed(**parts, n_units=meta["n_units"], allowed=meta["allowed"])
     draw = arrays["probability"], arrays["time"]
-    plan = Plan(Promise(*meta["promise"]), meta["rho"], meta["n_groups"], *draw, tests, listed)
+    plan = Plan(Promise(*meta["promise"]), meta["rho"], *draw, tests, listed)
     correct = np.full(listed.unit.size, NOT_CHECKED, dtype=np.int8)
     instances = arrays["sample"], arrays["label"], tuple(meta["groups"])
     audit = Audit(hierarchy, meta["samples"], plan, *instances, correct, [])
