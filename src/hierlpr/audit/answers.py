@@ -30,8 +30,7 @@ def read_answers(answers: Any, shown: Shown, hierarchy: Hierarchy) -> dict[str, 
     """
     out: dict[str, Answer] = {}
     for sample, label, value in _rows(answers, shown, hierarchy):
-        word = _word(value)
-        if not word:
+        if not (word := _word(value)):
             continue  # not checked yet
         if word not in WORDS:
             raise DataError(
@@ -39,8 +38,7 @@ def read_answers(answers: Any, shown: Shown, hierarchy: Hierarchy) -> dict[str, 
                 "Hint: write yes (or 1, true, x), no (or 0, false), unsure, or leave it empty."
             )
         _refuse_others(sample, [label], shown)
-        correct = WORDS[word]
-        if out.setdefault(sample, {}).setdefault(label, correct) != correct:
+        if out.setdefault(sample, {}).setdefault(label, WORDS[word]) != WORDS[word]:
             raise DataError(f"answers: sample {sample!r}, label {label!r} has two answers.")
     return out
 
@@ -48,27 +46,23 @@ def read_answers(answers: Any, shown: Shown, hierarchy: Hierarchy) -> dict[str, 
 def _rows(answers: Any, shown: Shown, hierarchy: Hierarchy) -> Iterator[tuple[str, str, Any]]:
     """Yield sample, label and answer."""
     frame = as_frame(answers, "answers")
-    if frame is None and not isinstance(answers, Mapping):
+    if frame is not None:
+        answers = {name: frame[name].to_list() for name in frame.columns}
+    if not isinstance(answers, Mapping) or (frame is not None and not {*COLUMNS} <= {*answers}):
+        columns = type(answers).__name__ if frame is None else quote_names(list(answers))
         raise DataError(
             "answers must be a data frame with the columns sample, label, correct, or map each "
-            f"checked sample to its labels that are wrong; got {type(answers).__name__}."
+            f"checked sample to its labels that are wrong; got {columns}."
         )
-    if frame is None and not set(COLUMNS) <= set(answers):
-        for sample, wrong in answers.items():
-            names = [wrong] if isinstance(wrong, str) else [str(label) for label in wrong]
-            _refuse_others(str(sample), names, shown)
-            false = {label for name in names for label in (name, *hierarchy.descendants(name))}
-            yield from ((str(sample), label, label not in false) for label in shown[str(sample)])
+    if {*COLUMNS} <= {*answers}:
+        for sample, label, value in zip(*(answers[name] for name in COLUMNS), strict=True):
+            yield str(sample), str(label), value
         return
-    columns = answers if frame is None else {name: frame[name].to_list() for name in frame.columns}
-    missing = [name for name in COLUMNS if name not in columns]
-    if missing:
-        raise DataError(
-            f"answers have no column {quote_names(missing)}; their columns are "
-            f"{quote_names(list(columns))}."
-        )
-    for sample, label, value in zip(*(columns[name] for name in COLUMNS), strict=True):
-        yield str(sample), str(label), value
+    for sample, wrong in answers.items():
+        names = [wrong] if isinstance(wrong, str) else [str(label) for label in wrong]
+        _refuse_others(str(sample), names, shown)
+        false = {label for name in names for label in (name, *hierarchy.descendants(name))}
+        yield from ((str(sample), label, label not in false) for label in shown[str(sample)])
 
 
 def _word(value: Any) -> str:

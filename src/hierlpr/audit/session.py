@@ -44,8 +44,6 @@ class Audit:
 
     Attributes
     ----------
-    samples : sequence of str or int
-        All samples of the population.
     plan : Plan
         The draw and the tests, fixed before any answer.
     sample, label : ndarray of int
@@ -94,9 +92,7 @@ class Audit:
 
     def shown(self) -> dict[str, tuple[str, ...]]:
         """Return the labels of each sample that is to be checked or was, parents first."""
-        labels = [
-            self.hierarchy.labels[j] for j in self.label[: self._size(self.horizons[-1])].tolist()
-        ]
+        labels = self._names(np.arange(self._size(self.horizons[-1])))["label"].tolist()
         return {name: tuple(labels[rows]) for name, rows in self._rows_by_name().items()}
 
     def record(self, answers: Any) -> Audit:
@@ -150,14 +146,14 @@ class Audit:
         over the checked samples are those of the population on average.
         """
         n, plan = self.n_checked, self.plan
-        rows = np.arange(self._size(n))
-        # Given the time of the next draw, the samples before it are independent draws.
-        chance = -np.expm1(-plan.probability * plan.time[n]) if n < plan.time.size else None
-        unit = plan.listed.unit[rows]
-        weight = np.ones(rows.size) if chance is None else 1.0 / chance[unit]
-        return new_frame(
-            {**self._names(rows), "correct": self.correct[rows] == 1, "weight": weight}, backend
-        )
+        rows, chance = np.arange(self._size(n)), np.ones(plan.time.size)
+        if n < plan.time.size:  # given the time of the next draw, earlier ones are independent
+            chance = -np.expm1(-plan.probability * plan.time[n])
+        columns = {
+            "correct": self.correct[rows] == 1,
+            "weight": 1.0 / chance[plan.listed.unit[rows]],
+        }
+        return new_frame(self._names(rows) | columns, backend)
 
     # -- results -------------------------------------------------------------------------------
 
@@ -169,10 +165,9 @@ class Audit:
         """
         (alpha, delta), listed = self.plan.promise, self.plan.listed
         goal = Goal("precision", 1.0 - alpha, confidence=1.0 - delta)
-        if listed.allowed is not None:
-            goal = Goal("by hand")
-        reason = f"After {self.n_checked:,} checks nothing is certified yet."
-        none, parts = Cutoff(math.inf, goal, reachable=False, reason=reason), []
+        goal = goal if listed.allowed is None else Goal("by hand")
+        reason, parts = f"After {self.n_checked:,} checks nothing is certified yet.", list[Cutoff]()
+        none = Cutoff(math.inf, goal, reachable=False, reason=reason)
         for level, limit in self._pairs(self._passed()):
             most = limit if limit < int(listed.needed.max()) else None
             parts.append(Cutoff(level, goal, max_calls=most) if math.isfinite(level) else none)
@@ -225,8 +220,7 @@ class Audit:
         target, sure = percent(1.0 - alpha), f"{percent(1.0 - delta)} confidence"
         what = "clusters" if listed.n_units < len(self.samples) else "samples"
         done, called = f"After {self.n_checked:,} checked {what}", self._called(self._passed())
-        n_calls = np.count_nonzero(called)
-        calls = f"{n_calls:,} call{'' if n_calls == 1 else 's'}"
+        n_calls, names = np.count_nonzero(called), list(dict.fromkeys(self.groups))
         if not n_calls:
             kind = "calls" if listed.allowed is None else "names"
             return f"{done} no {kind} are certified yet ({target} correct, {sure})."
@@ -236,8 +230,8 @@ class Audit:
                 f"{done}: at most {percent(alpha)} of {len(self.samples):,} samples have a wrong "
                 f"name ({sure}); {named:,} have a name, of {n_calls / named:.1f} ranks on average."
             )
-        names = list(dict.fromkeys(self.groups))
         if len(names) == 1:
+            calls = f"{n_calls:,} call{'' if n_calls == 1 else 's'}"
             return f"{done}: at least {target} of {calls} are correct ({sure})."
         counts = np.bincount(listed.group[called], minlength=len(names)).tolist()
         parts = ", ".join(f"{name} ({n:,})" for name, n in zip(names, counts, strict=True))
