@@ -79,7 +79,7 @@ class Population:
             instances, profile = list_instances(score, truth), plan["certified"]
             return cutoff_for(goal, instances, profile=profile, unreachable="nothing")
         try:
-            planning, rest = (part[:2] for part in split_at_random(score, truth))
+            planning, rest = ((score[rows], truth[rows]) for rows in split_at_random(score, truth))
         except DataError:  # too alike to be split: nothing is promised
             return Cutoff(math.inf, Goal("precision", target), reachable=False)
         groups = dict(zip(self.labels().labels, self.groups, strict=True))
