@@ -13,6 +13,8 @@ import docscode
 PAGES = sorted((docscode.ROOT / "docs").glob("*.md"))
 PAGES = [page for page in [*PAGES, docscode.ROOT / "README.md"] if "```" in page.read_text()]
 DATA = {"csv", "tsv", "json", "obo", "arff", "toml", "html", "text", "dockerfile"}
+# Run by test_r.py.
+ELSEWHERE = {"r"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -32,7 +34,7 @@ def test_every_block_says_what_it_is(page):
     text = page.read_text(encoding="utf-8")
     found = docscode.blocks(text)
     assert len(found) * 2 == text.count("```"), "a fence is not closed, or not understood"
-    assert {block.lang for block in found} <= {"python", "sh", "shown", *DATA}
+    assert {block.lang for block in found} <= {"python", "sh", "shown", *DATA, *ELSEWHERE}
     said = {b.title for b in found if b.lang == "text" and b.body.startswith(("$ ", "hierlpr "))}
     assert said <= {"usage"}, "a command belongs into a sh block, which is run"
 
