@@ -51,7 +51,7 @@ def test_a_read_only_installation_without_a_home_runs(tmp_path):
     out.mkdir()
     (out / "scores.csv").write_text("sample,A,B\ns1,0.9,0.2\n")
     model = HierLPR([("A", "B")], joint=False)
-    model.fit(np.arange(18.0).reshape(9, 2) / 18, np.array([[1, i % 2] for i in range(9)]))
+    model.fit(np.arange(20.0).reshape(10, 2) / 20, np.array([[1, i % 2] for i in range(10)]))
     model.save(out / "model.hlpr")
     folders = [tmp_path / "installed", *(p for p in code.rglob("*") if p.is_dir())]
     for folder in folders:

@@ -28,7 +28,7 @@ def test_the_best_model_shares_its_error_with_the_others():
 def test_models_that_reach_nothing_say_so():
     rng = np.random.default_rng(1)
     models = [HierLPR(TREE, joint=False).fit(*draw(rng, 200)) for _ in range(2)]
-    with pytest.warns(UnreachableWarning, match="unreachable"):
+    with pytest.warns(UnreachableWarning, match="cannot certify this"):
         assert not certify(models, *draw(rng, 20), precision=0.99).cutoff_.reachable
     with pytest.raises(HierlprError, match="at least one model"):
         certify([], *draw(rng, 20), precision=0.9)

@@ -141,7 +141,7 @@ CALLS = {
     "check": ("scores", lambda x: model().check(x).columns()),
     "adapt": ("scores", lambda x: predicted(model().adapt(x))),
     "explain": ("scores", lambda x: use(x).explain(x).labels),
-    "assign": ("scores", lambda x: use(x).assign(x)["label"].to_list()),
+    "assign": ("scores", lambda x: nw.from_native(use(x).assign(x))["label"].to_list()),
     "call_lists": ("scores", lambda x: use(x).call_lists(x)),
     "classifier.fit": ("features truth", lambda x, y: predicted(new_classifier().fit(x, y))),
     "classifier.predict": ("features", lambda x: classifier().predict(x)),
