@@ -4,7 +4,7 @@ import numpy as np
 
 from hierlpr.data.tables import dense
 from hierlpr.metrics import au_prc_score, normalized_hit_area_score
-from hierlpr.model.summary import TARGETS
+from hierlpr.plots.summary import TARGETS
 
 
 def corners(score, truth, weight):

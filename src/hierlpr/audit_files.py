@@ -34,10 +34,10 @@ from hierlpr.io.reading import load_json
 from hierlpr.io.true_names import label_studio_choices, read_true_names
 from hierlpr.model import HierLPR, load_model
 from hierlpr.model.new_names import match_names
-from hierlpr.model.summary import share_interval
 from hierlpr.outofcore.batches import PerSample, ScoreBatches
 from hierlpr.outofcore.predict import load_for_scores
 from hierlpr.outofcore.resources import RunKeywords, RunOptions
+from hierlpr.plots.summary import share_interval
 from hierlpr.ranking.blocks import consistent_scores
 from hierlpr.report.check_page import write_check_page, write_tasks
 

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from hierlpr.metrics.hits import HitCurve
-from hierlpr.model.model_output import apply_model
-from hierlpr.model.summary import CalibrationCurve, Counts, MethodCurve, Summary, summarize
 from hierlpr.plots.drawing import (
     PALETTE,
     Colors,
@@ -20,6 +18,14 @@ from hierlpr.plots.drawing import (
     new_axes,
     percent_axis,
     thin,
+)
+from hierlpr.plots.summary import (
+    CalibrationCurve,
+    Counts,
+    MethodCurve,
+    Summary,
+    apply_model,
+    summarize,
 )
 
 if TYPE_CHECKING:
@@ -211,24 +217,23 @@ class CalibrationDisplay(_Display):
 
     def plot(self, ax: Any = None, *, colors: Colors = PALETTE) -> Self:
         """Draw on `ax`, or on a new figure."""
-        axes, bins = new_axes(ax), self.lpr.bins
+        axes, lpr = new_axes(ax), self.lpr
         axes.plot([0, 1], [0, 1], color=colors["muted"], linewidth=0.9)
-        if bins:
-            spread = [[b.observed - b.low for b in bins], [b.high - b.observed for b in bins]]
-            axes.errorbar(
-                [b.predicted for b in bins],
-                [b.observed for b in bins],
-                yerr=np.maximum(spread, 0.0),
-                fmt="o",
-                color=colors["ours"],
-                markersize=6,
-                elinewidth=1.3,
-                capsize=2.5,
-                label="LPR, with 95 % interval",
-            )
+        spread = np.stack([lpr.observed - lpr.low, lpr.high - lpr.observed])
+        axes.errorbar(
+            lpr.predicted,
+            lpr.observed,
+            yerr=np.maximum(spread, 0.0),
+            fmt="o",
+            color=colors["ours"],
+            markersize=6,
+            elinewidth=1.3,
+            capsize=2.5,
+            label="LPR, with 95 % interval",
+        )
         axes.plot(
-            [b.predicted for b in self.block.bins],
-            [b.observed for b in self.block.bins],
+            self.block.predicted,
+            self.block.observed,
             "s",
             markerfacecolor="none",
             markeredgecolor=colors["raw"],

@@ -15,7 +15,7 @@ from hierlpr.cutoff.choose import LIKELY
 from hierlpr.cutoff.decisions import decide, likely_labels
 from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.data.tables import Table
-from hierlpr.model.summary import Counts, Summary, share_interval
+from hierlpr.plots.summary import Counts, Summary, share_interval
 from hierlpr.report.entries import Names
 
 UNKNOWN = "\N{EN DASH}"
@@ -61,7 +61,7 @@ class Answer:
         What a reader must know before trusting the numbers.
     precision_range, recall_range : (low, high), optional
         95 % confidence intervals that count samples, or their clusters if there are any
-        (`model.summary.share_interval`).
+        (`plots.summary.share_interval`).
     expected : float, optional
         Mean block score of the calls: the precision that the model itself expects.
     """
@@ -379,7 +379,7 @@ def _sets(c: Counts, difference: str) -> tuple[str, ...]:
     )
     if c.output.has_truth:
         shares = [percent(1.0 - c.total(x) / n) for x in (c.false_sure, c.missed)]
-        limits = "" if c.output.unknown is None else ", as far as the truth is known"
+        limits = "" if not c.n_unknown else ", as far as the truth is known"
         text.append(
             f"All sure labels are true for {shares[0]} of these samples, and no true label is "
             f"missing from the possible ones for {shares[1]}{limits}."

@@ -16,9 +16,8 @@ from hierlpr.cutoff.set_values import likely_paths
 from hierlpr.data.tables import Table, dense
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.model import HierLPR
-from hierlpr.model.model_output import ModelOutput
-from hierlpr.model.summary import Counts
 from hierlpr.plots.names import NamesDisplay
+from hierlpr.plots.summary import Counts, ModelOutput
 from hierlpr.ranking.order import rank
 from hierlpr.report.names import (
     NamedSamples,
@@ -156,13 +155,10 @@ def sample_entries(output: ModelOutput, rows: NDArray[np.intp]) -> list[dict[str
 
 
 def _entries(output: ModelOutput, rows: NDArray[np.intp], most: int) -> Iterator[dict[str, Any]]:
-    lpr, truth, called, judged = (
-        dense(x[rows]) for x in (output.lpr, output.truth, output.called, output.judged)
-    )
-    unknown = np.zeros_like(called)
-    if output.unknown is not None:
-        implied = dense(output.implied[rows])
-        truth, unknown = truth | implied, dense(output.unknown[rows]) & ~implied
+    matrices = output.lpr, output.truth, output.called, output.unknown, output.implied
+    lpr, truth, called, not_annotated, implied = (dense(x[rows]) for x in matrices)
+    judged = called & ~not_annotated
+    truth, unknown = truth | implied, not_annotated & ~implied
     flags = called + 2 * truth + 4 * (lpr >= output.level) + 8 * unknown
     if output.sets is not None:
         for members in (output.sets.sure, output.sets.possible):

@@ -23,8 +23,6 @@ from hierlpr.data.clusters import cluster_numbers
 from hierlpr.data.tables import align
 from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.model import HierLPR
-from hierlpr.model.model_output import apply_model
-from hierlpr.model.summary import Summary, summarize
 from hierlpr.plots.displays import (
     CalibrationDisplay,
     CutoffPoint,
@@ -33,6 +31,7 @@ from hierlpr.plots.displays import (
     RecallDisplay,
 )
 from hierlpr.plots.drawing import line_style, percent_axis
+from hierlpr.plots.summary import Summary, apply_model, summarize
 from hierlpr.report.answer import Answer, answer_of, percent, seen_warnings
 from hierlpr.report.audit_part import AuditPart, audit_figure, audit_part
 from hierlpr.report.entries import (
@@ -245,7 +244,8 @@ def _figures(report: Report) -> tuple[FigureText, ...]:
     lpr, block = summary.calibration, summary.block_calibration
     if lpr is None or block is None:
         return tuple(first)
-    bins = "; ".join(f"{b.predicted:.2f}: {b.observed:.2f} of {b.n:,}" for b in lpr.bins)
+    bins = zip(lpr.predicted, lpr.observed, lpr.n, strict=True)
+    listed = "; ".join(f"{x:.2f}: {share:.2f} of {n:,}" for x, share, n in bins)
     areas = ", ".join(f"{m.name} {m.au_prc:.3f}" for m in methods)
     hit_areas = ", ".join(f"{m.name} {m.hit_area:.3f}" for m in methods)
     return (
@@ -271,7 +271,7 @@ def _figures(report: Report) -> tuple[FigureText, ...]:
             "Calibration",
             "Of instances predicted at 70 %, are 70 % true? On the diagonal they are. Mean gap: "
             f"LPR {lpr.error:.3f}, block score {block.error:.3f}.",
-            f"Predicted against observed frequency in ten bins. {bins}.",
+            f"Predicted against observed frequency in ten bins. {listed}.",
         ),
     )
 
