@@ -45,7 +45,7 @@ def test_a_model_is_that_of_the_estimator(files, tmp_path):
         goal={"fdr": 0.3},
         **FAST,
     )
-    assert (done.n_fitted, done.n_calibration, done.n_calibration_read) == (150, 150, 300)
+    assert (done.n_fitted, done.n_calibration) == (150, 150)
     assert not done.notes
     read = load_model(tmp_path / "m.hlpr")
     assert read.cutoff_.to_dict() == done.model.cutoff_.to_dict()

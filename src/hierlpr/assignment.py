@@ -30,10 +30,7 @@ from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError, FileError, HierlprWarning, Note, UnreachableWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.lineages import Float, Index, Predictions, written_paths
-from hierlpr.io.predictions import (
-    read_predictions,
-    write_like_input,
-)
+from hierlpr.io.predictions import read_predictions, write_like_input
 from hierlpr.io.table_output import output_ending, write_table
 from hierlpr.io.true_names import read_cluster_ids, read_true_names
 from hierlpr.model import HierLPR, load_model
@@ -160,51 +157,52 @@ def learn_names(
     goal = _goal(error, precision, confidence)
     inputs = {"the predictions": predictions, "the truth": truth}
     refuse_overlap({"the model": out, "the report": report}, _paths(inputs))
-    found = read_predictions(predictions, hierarchy=hierarchy, **reading)
-    rows, held, notes = read_true_names(
-        truth, found, column=truth_column, sample_column=sample_column
+    data = read_predictions(predictions, hierarchy=hierarchy, **reading)
+    rows, true_labels, notes = read_true_names(
+        truth, data, column=truth_column, sample_column=sample_column
     )
+    labels = data.hierarchy.labels
+    rank_of = dict(zip(labels, data.ranks, strict=True))
     if precision is not None:
-        named = zip(found.hierarchy.labels, found.ranks, strict=True)
-        goal["groups"] = {label: rank or OTHER_RANK for label, rank in named}
-    scores, samples = found.scores[rows], [found.samples[i] for i in rows.tolist()]
-    if np.array_equal(scores.nonzero(), held.nonzero()):
+        goal["groups"] = {label: rank or OTHER_RANK for label, rank in rank_of.items()}
+    scores, samples = data.scores[rows], [data.samples[i] for i in rows.tolist()]
+    if np.array_equal(scores.nonzero(), true_labels.nonzero()):
         notes = (*notes, "every predicted name is true: is the truth a copy of the predictions?")
     cluster = None
     if clusters is not None:
         ids = read_cluster_ids(clusters, truth, samples, sample_column=sample_column)
-        cluster = cluster_numbers(ids, Table(scores, found.hierarchy.labels))
-    elif note := cluster_note(samples, held, found.hierarchy.labels):
+        cluster = cluster_numbers(ids, Table(scores, labels))
+    elif note := cluster_note(samples, true_labels, labels):
         text = f"{note}. If they belong together, no promise holds unless clusters= says so"
         notes = (*notes, Note(text, is_warning=True))
-    labelled = _Labelled(scores, held, cluster)
+    labelled = _Labelled(scores, true_labels, cluster)
     n_units, what = labelled.units()[1], "samples" if cluster is None else "clusters"
     if calibration_share is None:
         promise: Literal["calls", "sets"] = "sets" if precision is None else "calls"
         calibration_share = default_share(n_units, promise=promise)
-    fitted, kept = split_samples(rows.size, calibration_share, seed, unit=cluster, name=found.path)
+    fitted, kept = split_samples(rows.size, calibration_share, seed, unit=cluster, name=data.path)
     if labelled.take(kept).units()[1] < 2:
         least = round(_least_calibrating(goal) / calibration_share)
         raise DataError(f"{n_units} labelled {what} are too few; about {least:,} are needed.")
     rng = np.random.default_rng(seed)
     half = rng.permutation(fitted)[: fitted.size // 2]
-    small, columns = _fit(found, labelled.take(half))
+    small, columns = _fit(data.hierarchy, labelled.take(half))
     fewer, _ = _cross_name(small, labelled.take(kept, columns), goal, rng)
-    model, columns = _fit(found, labelled.take(fitted))
+    model, columns = _fit(data.hierarchy, labelled.take(fitted))
     model.path_style_ = {
-        **found.style,
-        "ranks": dict(zip(found.hierarchy.labels, found.ranks, strict=True)),
+        **data.style,
+        "ranks": rank_of,
         "new_names": hierarchy is None,  # a hierarchy that was given is taken to be complete
     }
-    if found.format == "anndata":  # where new cells have the same
+    if data.format == "anndata":  # where new cells have the same
         model.path_style_["reading"] = {k: v for k, v in reading.items() if v}
     held_out = labelled.take(kept, columns)
     ours, chance = _cross_name(model, held_out, goal, rng)
     unit, n_kept = held_out.units()
     _calibrate(model, held_out, goal)
     if report is not None:
-        names_of_page = {"truth": held_out.truth, "named": (ours.label, chance)}
-        _write_report(report, model, found, held_out.scores, rows[kept], **names_of_page)
+        named = {"truth": held_out.truth, "named": (ours.label, chance)}
+        _write_report(report, model, data, held_out.scores, rows[kept], **named)
     if out is not None:
         model.save(out)
     h, usual = model.hierarchy_, names.usual_threshold(model)
@@ -227,7 +225,7 @@ def learn_names(
         usual=usual,
         usual_wrong=theirs.wrong() if is_shown else None,
         more=more,
-        notes=(*found.notes, *notes),
+        notes=(*data.notes, *notes),
     )
 
 
@@ -245,24 +243,23 @@ def _paths(inputs: dict[str, Any]) -> dict[str, Any]:
     return {name: x for name, x in inputs.items() if isinstance(x, str | os.PathLike)}
 
 
-def _fit(found: Predictions, part: _Labelled) -> tuple[HierLPR, NDArray[np.intp]]:
+def _fit(h: Hierarchy, part: _Labelled) -> tuple[HierLPR, NDArray[np.intp]]:
     """Fit on the names that the samples list; all other predicted names are new to the model.
 
     Also returns the predicted label of each label of the model.
     """
-    h = found.hierarchy
     is_listed = np.zeros((1, h.n_labels), dtype=bool)
     is_listed[0, part.scores.indices] = True
     is_fitted = h.close_upward(is_listed)[0] if is_listed.any() else ~is_listed[0]
     columns = np.argsort(~is_fitted, kind="stable")
     labels = [h.labels[i] for i in columns.tolist()]
-    own = columns[: np.count_nonzero(is_fitted)]
-    shown = h.subset(labels[: own.size])
-    scores = Table(part.scores[:, own], shown.labels)
+    first = columns[: np.count_nonzero(is_fitted)]
+    learned = h.subset(labels[: first.size])
+    scores = Table(part.scores[:, first], learned.labels)
     cluster = part.cluster if part.units()[1] > 1 else None
     with warnings.catch_warnings():  # the outcome says how many samples are needed
         warnings.filterwarnings("ignore", ".*too few to learn from", HierlprWarning)
-        model = HierLPR(shown).fit(scores, part.truth[:, own], clusters=cluster)
+        model = HierLPR(learned).fit(scores, part.truth[:, first], clusters=cluster)
     return extend(model, Hierarchy(h.edges, labels=labels, names=h.names), {}), columns
 
 
@@ -297,14 +294,14 @@ def _names_any(model: HierLPR, scores: Any) -> bool:
 
 
 def _write_report(
-    path: AnyPath, model: HierLPR, found: Predictions, scores: Any, rows: Index, **more: Any
+    path: AnyPath, model: HierLPR, data: Predictions, scores: Any, rows: Index, **more: Any
 ) -> None:
     """Write a report on the samples `rows` of the predictions."""
     from hierlpr.report import write_report  # matplotlib is slow to load
 
-    samples = tuple(found.samples[i] for i in rows.tolist())
+    samples = tuple(data.samples[i] for i in rows.tolist())
     table = Table(scores, model.hierarchy_.labels, samples)
-    about = {"Predictions": os.path.basename(found.path)}
+    about = {"Predictions": os.path.basename(data.path)}
     write_report(path, model, table, title="One trusted name per sample", about=about, **more)
 
 
@@ -397,33 +394,33 @@ def assign_names(
             "Hint: learn_names (hierlpr assign with truth) writes one; models of hierlpr fit are "
             "for rank and sets."
         )
-    known = fitted.path_style_.get("reading", {})
-    given = {name: value for name, value in reading.items() if value}
-    found = read_predictions(predictions, **{**known, **given})
-    like_input = like_input or (found.format == "anndata" and str(out).endswith(".h5ad"))
+    reading = {name: value for name, value in reading.items() if value}
+    data = read_predictions(predictions, **{**fitted.path_style_.get("reading", {}), **reading})
+    like_input = like_input or (data.format == "anndata" and str(out).endswith(".h5ad"))
     if not like_input:
         output_ending(out, "output")
-    fitted, scores, column, is_new = match_names(fitted, found)
+    fitted, scores, column, is_new = match_names(fitted, data)
+    labels = fitted.hierarchy_.labels
     parts = [
-        fitted.name_samples(Table(scores[i : i + BATCH], fitted.hierarchy_.labels))
-        for i in range(0, len(found.samples), BATCH)
+        fitted.name_samples(Table(scores[i : i + BATCH], labels))
+        for i in range(0, len(data.samples), BATCH)
     ]
     label, chance = (np.concatenate(part) for part in zip(*parts, strict=True))
     if like_input:
-        own = np.full(fitted.hierarchy_.n_labels + 1, -1, dtype=np.int64)
-        own[column[::-1]] = np.arange(column.size)[::-1]
-        own[-1] = -1
-        write_like_input(found, own[label], chance, out)
+        number = np.full(len(labels) + 1, -1, dtype=np.int64)  # of each label in the predictions
+        number[column[::-1]] = np.arange(column.size)[::-1]
+        number[-1] = -1
+        write_like_input(data, number[label], chance, out)
     else:
-        write_table(out, _name_table(fitted, found, label, chance), is_cafa=False)
+        write_table(out, _name_table(fitted, data, label, chance), is_cafa=False)
     if report is not None:
         rows = np.sort(np.random.default_rng(0).permutation(label.size)[:MOST_REPORTED])
-        _write_report(report, fitted, found, scores[rows], rows)
+        _write_report(report, fitted, data, scores[rows], rows)
     ranks = np.array(fitted.rank_names(), dtype=object)
     by_rank = Counter(ranks[label[label >= 0]].tolist())
     promise, is_promised = names.promise_of(fitted)
-    notes = [*found.notes, *([] if is_promised else [promise])]
-    if note := fitted.difference_note(Table(scores, fitted.hierarchy_.labels)):
+    notes = [*data.notes, *([] if is_promised else [promise])]
+    if note := fitted.difference_note(Table(scores, labels)):
         notes.append(note)
     if is_new.any():
         names_new = bool((fitted.path_style_ or {}).get("new_names"))
@@ -438,18 +435,18 @@ def assign_names(
     )
 
 
-def _name_table(model: HierLPR, found: Predictions, label: Index, chance: Float) -> pa.Table:
+def _name_table(model: HierLPR, data: Predictions, label: Index, chance: Float) -> pa.Table:
     """Return one row per sample: the name, and then the tool's own columns."""
     h, ranks = model.hierarchy_, model.rank_names()
     paths = written_paths(h, ranks, model.path_style_ or {})
     texts = {"name": [h.name(x) for x in h.labels], "path": paths, "rank": ranks}
     at = pa.array(np.where(label >= 0, label, h.n_labels))
-    columns = {"sample": pa.array(found.samples, pa.string())}
+    columns = {"sample": pa.array(data.samples, pa.string())}
     columns |= {x: pa.array([*of_label, ""]).take(at) for x, of_label in texts.items()}
     columns["chance"] = pa.array(chance.round(4), mask=label < 0)
-    rows, own = found.cells(), []
-    while found.columns and (batch := list(islice(rows, BATCH))):
-        own.append([pa.array(column, pa.string()) for column in zip(*batch, strict=True)])
-    for name, parts in zip(found.columns, zip(*own, strict=True), strict=True):
+    rows, batches = data.cells(), []
+    while data.columns and (batch := list(islice(rows, BATCH))):
+        batches.append([pa.array(column, pa.string()) for column in zip(*batch, strict=True)])
+    for name, parts in zip(data.columns, zip(*batches, strict=True), strict=True):
         columns[f"tool_{name}" if name in columns else name] = pa.chunked_array(parts)
     return pa.table(columns)

@@ -12,9 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Unpack
 
+import numpy as np
+
 from hierlpr._utils import AnyPath
+from hierlpr._utils.checks import check_level
 from hierlpr._utils.files import check_page_name, refuse_overlap
 from hierlpr.audit import load_audit
+from hierlpr.cutoff.goal import check_bound, goals_of
 from hierlpr.cutoff.split import split_for_cutoff
 from hierlpr.data.clusters import cluster_ids
 from hierlpr.data.tables import draw_samples, sample_limit
@@ -37,6 +41,7 @@ from hierlpr.outofcore.predict import sets_file as sets_file
 from hierlpr.outofcore.resources import RunKeywords, RunOptions
 
 FEW_SAMPLES = 20  # for calibration
+GOAL = ("precision", "fdr", "maximize", "confidence")
 
 # -- fit --------------------------------------------------------------------------------------
 
@@ -45,14 +50,13 @@ FEW_SAMPLES = 20  # for calibration
 class FitOutcome:
     """A fitted model and what was read.
 
-    `n_fitted` and `n_calibration` samples were used for the curves and for calibration; the latter
-    were drawn from `n_calibration_read`. `notes` name samples that were left out or drawn.
+    `n_fitted` and `n_calibration` samples were used for the curves and for calibration. `notes`
+    name samples that were left out or drawn.
     """
 
     model: HierLPR
     n_fitted: int
     n_calibration: int
-    n_calibration_read: int
     reports: tuple[ReadReport, ...]
     notes: tuple[str, ...]
 
@@ -107,7 +111,14 @@ def fit_file(
     loaded = as_hierarchy_file(hierarchy)
     options.setdefault("aliases", loaded.aliases)
     run = RunOptions(loaded.hierarchy, **options)
-    _check_fit(run, goal, sets, calibration, weights)
+    _check_fit(run, goal, sets, weights)
+    if (goal or sets) is None and (calibration or calibration_share) is not None:
+        raise DataError(
+            "Samples for calibration are given, but no goal.\nHint: goal={'fdr': 0.1}.",
+            options=("fdr", "precision", "max_f", "error"),
+        )
+    if None not in (calibration, calibration_share):
+        raise DataError("calibration and calibration_share exclude each other; give one.")
     files = [os.fspath(path) for path in (scores, truth, *(calibration or ()))]
     names = ("the scores", "the truth", "the calibration scores", "the calibration truth")
     inputs: dict[str, Any] = {"the hierarchy": loaded.report.path or None, "the weights": weights}
@@ -134,7 +145,6 @@ def fit_file(
         model=model,
         n_fitted=fitted.scores.n_samples,
         n_calibration=n_kept,
-        n_calibration_read=read[-1].n_samples if n_kept else 0,
         reports=(*reports, *per_sample.reports),
         notes=tuple(notes),
     )
@@ -144,13 +154,15 @@ def _check_fit(
     run: RunOptions,
     goal: Mapping[str, Any] | None,
     sets: Mapping[str, Any] | None,
-    calibration: tuple[AnyPath, AnyPath] | None,
     weights: AnyPath | None,
 ) -> None:
-    """Refuse what cannot be combined, before any work."""
+    """Refuse what cannot be calibrated, before any work."""
+    goals = goals_of(**{x: goal[x] for x in GOAL if x in goal}) if goal else [None]
+    max_weight = (goal or {}).get("max_weight")
+    check_bound(goals[0], None if weights is None else np.zeros(1), max_weight)
+    if sets is not None:
+        check_level(sets["error"], name="error")
     calibrates = goal is not None or sets is not None
-    if calibration is not None and not calibrates:
-        raise DataError("Samples for the cutoff are given, but no goal.\nHint: goal={'fdr': 0.1}.")
     if weights is not None and calibrates and run.table.get("clusters"):
         raise DataError(
             "Cutoffs and sets with clusters do not support weights.\nHint: leave out one of them."

@@ -154,9 +154,7 @@ def test_calibration_files_and_lenient(fitted, tmp_path):
     assert "skipped" in err
     assert "600 samples fitted, 120 for calibration" in err
     assert "are kept for" not in err
-    assert "no calibration files" in fit_files(
-        tmp_path, *base, "--calibration-share", ".4", by=refused
-    )
+    assert "exclude" in fit_files(tmp_path, *base, "--calibration-share", ".4", by=refused)
     base = (fitted / "hierarchy.csv", fitted / "scores.csv", fitted / "truth.csv", "--fdr", "0.2")
     _, err = fit_files(tmp_path, *base, "--calibration-share", "0.4")
     assert "240 of 600 samples are kept for the cutoff" in err

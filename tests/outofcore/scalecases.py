@@ -14,7 +14,6 @@ from cases import hierarchy_of, random_forest
 from hierlpr import Hierarchy, HierLPR
 from hierlpr.data.tables import Table
 from hierlpr.io import read_ranking
-from hierlpr.outofcore.predict import called
 
 N_LABELS = 12
 
@@ -31,7 +30,8 @@ class Case:
     def expected(self, top=None, calls_only=False):
         """Rows (rank, sample, label, lpr, score, call) of the path in memory."""
         order = self.model.rank(self.table, top=top)
-        call = called(order, self.model, self.table)
+        calls, _ = self.model.calls(self.table, self.model.cutoff_)
+        call = np.asarray(calls[order.sample, order.label]).ravel()
         columns = [
             np.arange(1, len(order) + 1),
             np.array(self.table.samples, dtype=object)[order.sample],

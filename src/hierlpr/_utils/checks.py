@@ -43,12 +43,13 @@ def check_level(value: float, *, name: str) -> float:
     try:
         level = float(value)
     except (TypeError, ValueError, OverflowError):
-        raise DataError(f"{name} must be a number between 0 and 1.") from None
+        raise DataError(f"{name} must be a number between 0 and 1.", options=(name,)) from None
     if not 0.0 < level < 1.0:
         percent = f"\nHint: {level:g} % is {level / 100:g}." if 1.0 < level < 100.0 else ""
         if level == 1.0:
             percent = "\nHint: nothing can be promised without any error; 0.99 is 99 %."
-        raise DataError(f"{name} must lie strictly between 0 and 1, got {value!r}.{percent}")
+        text = f"{name} must lie strictly between 0 and 1, got {value!r}.{percent}"
+        raise DataError(text, options=(name,))
     return level
 
 

@@ -11,7 +11,7 @@ from hierlpr import assignment
 from hierlpr._utils.display import escape_control, text_table
 from hierlpr.assignment import LearnOutcome
 from hierlpr.cli import _options as opt
-from hierlpr.cli._shell import Shell, put_json
+from hierlpr.cli._shell import Shell
 from hierlpr.io import load_hierarchy
 from hierlpr.io.predictions import FORMATS
 
@@ -114,7 +114,7 @@ def assign(
         model, shell.input_file(predictions), path, like_input=like_input, **more
     )
     shell.notes(named.notes)
-    put_json(json_out, asdict(named) | {"output": out})
+    shell.results(json_out, asdict(named) | {"output": out})
     ranks = ", ".join(f"{n:,} {escape_control(rank)}" for rank, n in named.by_rank.items())
     shell.close(
         f"wrote {opt.shown(out)}: {named.n_named:,} of {named.n_samples:,} samples have a name "
@@ -142,11 +142,9 @@ def _print_learned(shell: Shell, done: LearnOutcome, out: str, json_out: str | N
             f"threshold of {usual} it would be {100 * done.usual_wrong:.1f} %.",
         ]
     lines.append(done.more)
-    if json_out != "-":
-        shell.result("\n".join(lines))
     numbers = {x.name: getattr(done, x.name) for x in fields(done)}
     result = {**numbers, "model": out, "ranks": [asdict(row) for row in done.ranks]}
-    put_json(json_out, result)
+    shell.results(json_out, result, "\n".join(lines))
     shell.close(f"wrote {opt.shown(out)}")
 
 

@@ -9,7 +9,7 @@ import click
 
 from hierlpr import audit_files
 from hierlpr.cli import _options as opt
-from hierlpr.cli._shell import Shell, put_json
+from hierlpr.cli._shell import Shell
 from hierlpr.cutoff.description import percent
 from hierlpr.io import load_hierarchy
 
@@ -114,7 +114,5 @@ def audit(
         "recall": done.recall,
         **{name: cutoff.to_dict().get(name) for name in ("level", "max_calls", "groups")},
     }
-    if json_out != "-":
-        shell.result(text)
-    put_json(json_out, summary)
+    shell.results(json_out, summary, text)
     shell.close(wrote)

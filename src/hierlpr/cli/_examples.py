@@ -9,7 +9,6 @@ from typing import Any
 import click
 import numpy as np
 
-from hierlpr import metrics
 from hierlpr import simulate as sim
 from hierlpr._kernels._jit import n_jobs_or_default
 from hierlpr._utils.display import text_table
@@ -21,13 +20,14 @@ from hierlpr.cli._predict import rank, report
 from hierlpr.cli._shell import Shell
 from hierlpr.data.tables import Table
 from hierlpr.io import read_ranking, write_hierarchy, write_scores, write_truth
-from hierlpr.lpr.estimators import ESTIMATORS
 from hierlpr.simulate import Simulation
 
 RANDOM = ("tree", "forest", "dag")
 NAMES = (*"1234", "tree25", *(f"{x}-fixed" for x in ("1", "2", "3", "tree25")), "disease", *RANDOM)
-N_FIT, N_RANKED = 980, 196
+N_FIT, N_RANKED, N_SHOWN = 980, 196, 12
 FDR, CONFIDENCE = 0.1, 0.9
+TABLES = ("hierarchy", "scores", "truth", "test_scores", "test_truth", "test_lpr_true")
+FILES = [f"{table}.csv" for table in TABLES]
 FOLDER: dict[str, Any] = {"file_okay": False, "path_type": Path}
 
 
@@ -46,7 +46,6 @@ FOLDER: dict[str, Any] = {"file_okay": False, "path_type": Path}
 )
 @opt.count("--labels", "Number of labels of a random tree, forest or dag.", 100)
 @opt.seed
-@opt.choice("--format", ("csv", "parquet"), "Format of scores and truth.", "csv")
 @opt.quiet
 def simulate(
     setting: str,
@@ -55,7 +54,6 @@ def simulate(
     test_samples: int | None,
     labels: int,
     seed: int,
-    format: str,
     quiet: bool,
 ) -> None:
     """Write a simulated hierarchy, scores and truth.
@@ -65,9 +63,9 @@ def simulate(
     """
     shell = Shell(quiet=quiet)
     train, test = draw(setting, samples, test_samples, labels, seed)
-    with output_directory(out, simulation_names(format)):
-        write_simulation(out, train, test, ending=format)
-    for name in simulation_names(format):
+    with output_directory(out, FILES):
+        write_simulation(out, train, test)
+    for name in FILES:
         click.echo(out / name)
     shell.close(
         f"wrote {train.n_samples:,} + {test.n_samples:,} samples x "
@@ -97,16 +95,8 @@ def draw(
     return sim.train_test(setting, n_train=n_train, n_test=n_test, rng=rng)
 
 
-def simulation_names(ending: str = "csv") -> list[str]:
-    """Return the names of the files of a simulation."""
-    tables = ("scores", "truth", "test_scores", "test_truth", "test_lpr_true")
-    return ["hierarchy.csv", *(f"{table}.{ending}" for table in tables)]
-
-
-def write_simulation(
-    out: Path, train: Simulation, test: Simulation, *, ending: str = "csv"
-) -> None:
-    """Write the files that `simulation_names` lists."""
+def write_simulation(out: Path, train: Simulation, test: Simulation) -> None:
+    """Write the `FILES`."""
     labels = train.hierarchy.labels
 
     def table(values: Any, prefix: str) -> Table:
@@ -115,14 +105,14 @@ def write_simulation(
         return Table(values.astype(float).round(6), labels, samples)
 
     write_hierarchy(out / "hierarchy.csv", train.hierarchy)
-    write_scores(out / f"scores.{ending}", table(train.scores, "s"))
-    write_truth(out / f"truth.{ending}", table(train.truth, "s"))
-    write_scores(out / f"test_scores.{ending}", table(test.scores, "t"))
-    write_truth(out / f"test_truth.{ending}", table(test.truth, "t"))
-    write_scores(out / f"test_lpr_true.{ending}", table(test.lpr_true, "t"))
+    write_scores(out / "scores.csv", table(train.scores, "s"))
+    write_truth(out / "truth.csv", table(train.truth, "s"))
+    write_scores(out / "test_scores.csv", table(test.scores, "t"))
+    write_truth(out / "test_truth.csv", table(test.truth, "t"))
+    write_scores(out / "test_lpr_true.csv", table(test.lpr_true, "t"))
 
 
-@click.command(epilog="Example: hierlpr demo --out example --calls 20")
+@click.command(epilog="Example: hierlpr demo --out example")
 @click.option(
     "--out",
     default="hierlpr-demo",
@@ -131,16 +121,15 @@ def write_simulation(
     type=click.Path(**FOLDER),
     help="Folder for the files and the report.",
 )
-@opt.count("--calls", "Number of calls to print.", 12)
 @opt.seed
 @click.pass_context
-def demo(ctx: click.Context, out: Path, calls: int, seed: int) -> None:
+def demo(ctx: click.Context, out: Path, seed: int) -> None:
     """Run a disease-like example end to end: simulate, fit, rank, evaluate, report.
 
     110 labels in 24 trees, many of them rare. The model is learned from 980 samples, with a target
     FDR of 10 % at 90 % confidence, and used on 196 others.
     """
-    names = [*simulation_names(), "model.hlpr", "ranking.csv", "report.html"]
+    names = [*FILES, "model.hlpr", "ranking.csv", "report.html"]
     tree, fit_scores, fit_truth, new_scores, new_truth, _, model, ranking, page = (
         str(out / name) for name in names
     )
@@ -153,7 +142,7 @@ def demo(ctx: click.Context, out: Path, calls: int, seed: int) -> None:
         click.echo(f"{size}, {int(test.truth.sum()):,} true: {test.hierarchy!r}")
         _run(ctx, fit, hierarchy=tree, scores=fit_scores, truth=fit_truth, **goal)
         _run(ctx, rank, **new, out=ranking)
-        _show(ranking, test, calls)
+        _show(ranking, test)
         _run(ctx, evaluate, hierarchy=tree, ranking=ranking, truth=new_truth)
         _run(ctx, report, **new, truth=new_truth, title="Simulated disease data", out=page)
     click.echo(f"\nThe report: {out / 'report.html'} (open it in a browser)")
@@ -166,28 +155,23 @@ def _run(ctx: click.Context, command: click.Command, **options: Any) -> None:
     ctx.invoke(command, quiet=True, **options)
 
 
-def _show(path: str, test: Simulation, n_shown: int) -> None:
+def _show(path: str, test: Simulation) -> None:
     """Print the first calls, and whether the target was kept."""
     ranked = read_ranking(path, test.hierarchy)
     row = np.array([int(name.removeprefix("t")) - 1 for name in ranked.samples])[ranked.sample]
     truth = test.truth[row, ranked.label]
-    names = [ranked.samples[i] for i in ranked.sample[:n_shown]]
-    labels = [test.hierarchy.labels[k] for k in ranked.label[:n_shown]]
-    numbers = zip(ranked.score.tolist(), truth.tolist(), strict=True)
-    rows = [
-        (i, name, *number, label)
-        for i, (name, number, label) in enumerate(zip(names, numbers, labels, strict=False), 1)
-    ]
-    click.echo(f"\nThe first {len(rows)} calls:")
+    rows = []
+    for i in range(N_SHOWN):
+        sample, label = ranked.samples[ranked.sample[i]], test.hierarchy.labels[ranked.label[i]]
+        rows.append((i + 1, sample, float(ranked.score[i]), bool(truth[i]), label))
+    click.echo(f"\nThe first {N_SHOWN} calls:")
     click.echo(text_table(("rank", "sample", "score", "true", "label"), rows))
     correct = truth[ranked.call]
     precision = correct.mean() if correct.size else 1.0
-    violations = metrics.order_violations_error(row, ranked.label, test.hierarchy)
     click.echo(
         f"\n{correct.size:,} calls, {100 * precision:.1f} % of them correct. Target: at least "
         f"{100 * (1 - FDR):.0f} % with {100 * CONFIDENCE:.0f} % confidence: "
-        f"{'kept' if precision >= 1.0 - FDR else 'missed'}.\n"
-        f"Labels listed before one of their parents: {violations}."
+        f"{'kept' if precision >= 1.0 - FDR else 'missed'}."
     )
 
 
@@ -201,7 +185,6 @@ def _show(path: str, test: Simulation, n_shown: int) -> None:
 )
 @opt.seed
 @opt.count("--trees", "Trees of ClusHMC, which takes most of the time.", 100)
-@opt.choice("--lpr", list(ESTIMATORS), "Estimator of the LPRs.", "auto")
 @opt.count("--jobs", "Number of processes; default: one per core.")
 @opt.quiet
 def reproduce(

@@ -8,13 +8,14 @@ from typing import Any, get_args
 import click
 
 from hierlpr import workflows
-from hierlpr._utils.checks import check_level
 from hierlpr.cli import _options as opt
-from hierlpr.cli._shell import Shell, put_json
+from hierlpr.cli._shell import Shell
 from hierlpr.cutoff.choose import Unreachable
 from hierlpr.hierarchy.roll_up import RollUp
 from hierlpr.lpr.estimators import ESTIMATORS
 from hierlpr.workflows import FitOutcome
+
+GOAL = ("fdr", "precision", "confidence", "groups", "unreachable", "min_chance", "max_weight")
 
 
 @click.command(
@@ -94,10 +95,6 @@ def fit(
     scores: str,
     truth: str,
     out: str,
-    calibration_scores: str | None,
-    calibration_truth: str | None,
-    max_weight: float | None,
-    seed: int,
     json_out: str | None,
     quiet: bool,
     **options: Any,
@@ -107,31 +104,13 @@ def fit(
     With a target (--fdr, --precision, --max-f) or --error, some of the samples are kept for
     calibration, unless --calibration-scores and --calibration-truth provide others.
     """
-    shell = Shell(quiet=quiet)
+    shell, seed = Shell(quiet=quiet), options["seed"]
     goal, sets = _target(options), _sets_target(options)
-    if (calibration_scores is None) != (calibration_truth is None):
+    files = opt.take(options, ("calibration_scores", "calibration_truth")).values()
+    if None in files and any(files):
         raise click.UsageError("give both --calibration-scores and --calibration-truth, or none.")
-    if calibration_scores is not None and goal is None and sets is None:
-        raise click.UsageError("calibration files need --fdr, --precision, --max-f or --error.")
-    if options["calibration_share"] is not None:
-        check_level(options["calibration_share"], name="--calibration-share")
-        if calibration_scores is not None or (goal is None and sets is None):
-            raise click.UsageError(
-                "--calibration-share needs --fdr, --precision, --max-f or --error, and no "
-                "calibration files."
-            )
-    is_bounded = options["weights"] is not None and goal is not None and "confidence" in goal
-    if is_bounded != (max_weight is not None):
-        raise click.UsageError(
-            "--max-weight is needed with --weights and --confidence, and only then: the largest "
-            "weight that a sample can have, known before the truth."
-        )
-    if goal is not None and is_bounded:
-        goal["max_weight"] = max_weight
     loaded = opt.read_hierarchy_file(shell, options, hierarchy)
-    calibration: Any = None
-    if calibration_scores is not None:
-        calibration = tuple(map(shell.input_file, (calibration_scores, calibration_truth)))
+    calibration: Any = tuple(map(shell.input_file, files)) if any(files) else None
     joint = options.pop("joint")
     done = opt.run_workflow(
         shell,
@@ -144,12 +123,11 @@ def fit(
         sets=sets,
         calibration=calibration,
         joint="auto" if joint is None else joint,
-        seed=seed,
         **options,
     )
     if calibration is None and (goal is not None or sets is not None):
         what = "the cutoff" if sets is None else "the sets" if goal is None else "cutoff and sets"
-        n_kept, n = done.n_calibration, done.n_calibration_read
+        n_kept, n = done.n_calibration, done.n_calibration + done.n_fitted
         shell.say(f"{n_kept:,} of {n:,} samples are kept for {what} (seed {seed})")
     _print_result(done, out, path, json_out, shell)
 
@@ -158,33 +136,24 @@ def _sets_target(options: dict[str, Any]) -> dict[str, Any] | None:
     """Remove the options of ``HierLPR.calibrate_sets`` and return them; None if none is given."""
     names = ("error", "error_confidence", "one_path")
     error, confidence, one_path = opt.take(options, names).values()
-    if error is None:
-        if confidence is not None or one_path:
-            raise click.UsageError("--error-confidence and --one-path need --error.")
-        return None
-    check_level(error, name="--error")
-    return {"error": error, "confidence": confidence, "one_path": one_path}
+    if error is None and (confidence is not None or one_path):
+        raise click.UsageError("--error-confidence and --one-path need --error.")
+    sets = {"error": error, "confidence": confidence, "one_path": one_path}
+    return None if error is None else sets
 
 
 def _target(options: dict[str, Any]) -> dict[str, Any] | None:
     """Remove the options of ``HierLPR.calibrate`` and return them; None without a target."""
     max_f, beta = opt.take(options, ("max_f", "beta")).values()
-    names = ("fdr", "precision", "confidence", "groups", "unreachable", "min_chance")
-    goal = {name: x for name, x in opt.take(options, names).items() if x is not None}
+    goal = {name: x for name, x in opt.take(options, GOAL).items() if x is not None}
     if max_f:
         goal["maximize"] = f"f{beta!r}"
-    targets = [name for name in ("fdr", "precision", "maximize") if name in goal]
-    if not targets and goal:
-        raise click.UsageError(
-            f"--{next(iter(goal)).replace('_', '-')} needs --fdr, --precision or --max-f."
-        )
+    targets = goal.keys() & {"fdr", "precision", "maximize"}
+    if goal and not targets:
+        option = next(iter(goal)).replace("_", "-")
+        raise click.UsageError(f"--{option} needs --fdr, --precision or --max-f.")
     if len(targets) > 1:
         raise click.UsageError("--fdr, --precision and --max-f exclude each other; give one.")
-    for name in ("fdr", "precision", "confidence", "min_chance"):
-        if name in goal:
-            check_level(goal[name], name=f"--{name.replace('_', '-')}")
-    if max_f and "confidence" in goal:
-        raise click.UsageError("--confidence needs --fdr or --precision.")
     return goal or None
 
 
@@ -195,6 +164,7 @@ def _print_result(
     model, cutoff = done.model, done.model.cutoff_
     if not cutoff.reachable:
         shell.warn(cutoff.reason)
+    lines = [str(cutoff)] if cutoff.reachable or (cutoff.groups and cutoff.n_calls) else []
     if model.joint_ is not None:
         shell.say(model.joint_.describe())
     result = {
@@ -208,11 +178,8 @@ def _print_result(
     }
     if model.sets_ is not None:
         result |= {"sets": model.sets_.to_dict(), "sets_statement": str(model.sets_)}
-    put_json(json_out, result)
-    if json_out != "-" and (cutoff.reachable or (cutoff.groups and cutoff.n_calls)):
-        shell.result(str(cutoff))
-    if json_out != "-" and model.sets_ is not None:
-        shell.result(str(model.sets_))
+        lines.append(str(model.sets_))
+    shell.results(json_out, result, "\n".join(lines))
     shell.close(
         f"wrote {opt.shown(out)} ({Path(path).stat().st_size / 1000:,.0f} kB): "
         f"{model.hierarchy_.n_labels:,} labels, {done.n_fitted:,} samples fitted, "

@@ -10,7 +10,7 @@ import numpy as np
 from hierlpr import discovery
 from hierlpr._utils.display import escape_control
 from hierlpr.cli import _options as opt
-from hierlpr.cli._shell import Shell, put_json
+from hierlpr.cli._shell import Shell
 from hierlpr.io import HierarchyFile, read_p_values, write_discoveries
 from hierlpr.metrics.evaluation import Evaluation
 from hierlpr.outofcore.evaluate import evaluate_file
@@ -36,10 +36,8 @@ def inspect(hierarchy: str, as_json: bool, quiet: bool, **options: Any) -> None:
         on_progress(f"reading {hierarchy}", 0, 1)
         loaded = opt.read_hierarchy_file(shell, options, hierarchy)
     facts = _facts(loaded)
-    if as_json:
-        put_json("-", facts)
-    else:
-        shell.result("\n".join(escape_control(line) for line in _lines(loaded, facts)))
+    lines = (escape_control(line) for line in _lines(loaded, facts))
+    shell.results("-" if as_json else None, facts, "\n".join(lines))
     shell.close(f"read {facts['labels']:,} labels and {facts['edges']:,} edges")
 
 
@@ -125,9 +123,7 @@ def evaluate(
     loaded = opt.read_hierarchy_file(shell, options, hierarchy)
     done = opt.run_workflow(shell, evaluate_file, ranking, truth, loaded, unit="rows", **options)
     measures = done.evaluation
-    if json_out != "-":
-        shell.result("\n".join(_measure_lines(measures)))
-    put_json(json_out, measures.as_dict())
+    shell.results(json_out, measures.as_dict(), "\n".join(_measure_lines(measures)))
     shell.close(
         f"evaluated {measures.sizes['listed']:,} of {measures.sizes['instances']:,} instances, "
         f"{measures.sizes['positives']:,} of them positive"
@@ -210,7 +206,6 @@ def discover(
     result = discovery.discover(p, h, fdr, dependence, seed, bayes=bayes)
     if out is not None:
         write_discoveries(shell.output_file(out, ".csv"), result)
-    if json_out != "-":
-        shell.result(result.summary())
-    put_json(json_out, result.to_dict() | {"rejected": list(result.rejected)})
+    facts = result.to_dict() | {"rejected": list(result.rejected)}
+    shell.results(json_out, facts, result.summary())
     shell.close(f"rejected {int(result.is_rejected.sum()):,} of {result.p.size:,} labels")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import click
 
 from hierlpr import workflows
 from hierlpr.cli import _options as opt
-from hierlpr.cli._shell import Shell, put_json
+from hierlpr.cli._shell import Shell
 
 _SCORES = "Scores of new samples, in any format of fit."
 
@@ -47,8 +46,10 @@ def rank(
     called together; it never rises along the list.
     """
     shell = Shell(quiet=quiet)
-    files = model, scores, out, options.pop("format")
-    done, path = _predict(shell, workflows.rank_file, *files, options)
+    path = shell.output_file(out, f".{options.pop('format')}")
+    done = opt.run_workflow(
+        shell, workflows.rank_file, model, scores, unit="instances", out=path, **options
+    )
     if done.drift is not None:
         (shell.say if done.drift.is_clean else shell.warn)(str(done.drift))
         shell.warn(
@@ -63,36 +64,19 @@ def rank(
         shell.say(
             "nothing is promised about these calls: the model was fitted without --confidence"
         )
-    put_json(
-        json_out,
-        {
-            "ranking": out,
-            "rows": done.n_rows,
-            "calls": done.n_calls,
-            "instances": done.n_instances,
-            "cutoff": done.cutoff.to_dict(),
-            "drift": None if done.drift is None else str(done.drift),
-        },
-    )
+    summary = {
+        "ranking": out,
+        "rows": done.n_rows,
+        "calls": done.n_calls,
+        "instances": done.n_instances,
+        "cutoff": done.cutoff.to_dict(),
+        "drift": None if done.drift is None else str(done.drift),
+    }
+    shell.results(json_out, summary)
     shell.close(
-        f"wrote {path}: {done.n_rows:,} of {done.n_instances:,} instances of "
+        f"wrote {opt.shown(out)}: {done.n_rows:,} of {done.n_instances:,} instances of "
         f"{done.n_samples:,} samples, {done.n_calls:,} of them called"
     )
-
-
-def _predict(
-    shell: Shell,
-    workflow: Callable[..., Any],
-    model: str,
-    scores: str,
-    out: str,
-    ending: str,
-    options: dict[str, Any],
-) -> tuple[Any, str]:
-    """Run a workflow; return its outcome, and the output as messages call it."""
-    path = shell.output_file(out, f".{ending}")
-    done = opt.run_workflow(shell, workflow, model, scores, unit="instances", out=path, **options)
-    return done, opt.shown(out)
 
 
 @click.command(epilog="Example: hierlpr sets --model sets.hlpr --scores new.csv --out sets.csv")
@@ -117,8 +101,10 @@ def sets(
     and no true label is missing from the possible ones for at least 90 %.
     """
     shell = Shell(quiet=quiet)
-    files = model, scores, out, "csv"
-    done, path = _predict(shell, workflows.sets_file, *files, options)
+    path = shell.output_file(out, ".csv")
+    done = opt.run_workflow(
+        shell, workflows.sets_file, model, scores, unit="instances", out=path, **options
+    )
     if options["deepest"] and not done.rule.one_path:
         shell.warn(
             "samples may have several paths of sure labels, of which the deepest is listed; for a "
@@ -126,23 +112,19 @@ def sets(
         )
     if done.rule.sure_level is None:
         shell.warn(str(done.rule))
-    put_json(
-        json_out,
-        {
-            "sets": out,
-            "rows": done.n_rows,
-            "samples": done.n_samples,
-            "sure": done.n_sure,
-            "possible": done.n_possible,
-            "rule": done.rule.to_dict(),
-            "statement": str(done.rule),
-        },
-    )
-    if json_out != "-":
-        shell.result(str(done.rule))
+    summary = {
+        "sets": out,
+        "rows": done.n_rows,
+        "samples": done.n_samples,
+        "sure": done.n_sure,
+        "possible": done.n_possible,
+        "rule": done.rule.to_dict(),
+        "statement": str(done.rule),
+    }
+    shell.results(json_out, summary, str(done.rule))
     shell.close(
-        f"wrote {path}: {done.n_rows:,} rows of {done.n_samples:,} samples, {done.n_sure:,} labels "
-        f"sure and {done.n_possible:,} possible (including the sure ones)"
+        f"wrote {opt.shown(out)}: {done.n_rows:,} rows of {done.n_samples:,} samples, "
+        f"{done.n_sure:,} labels sure and {done.n_possible:,} possible (including the sure ones)"
     )
 
 
@@ -178,10 +160,8 @@ def check(
     writer.writerow(columns)
     for row in zip(*columns.values(), strict=True):
         writer.writerow([f"{x:.6g}" if isinstance(x, float) else x for x in row])
-    if json_out != "-":
-        shell.result(text.getvalue().rstrip("\n"))
     summary = {"samples": drift.n_samples, "words": str(drift), "labels": columns}
-    put_json(json_out, summary)
+    shell.results(json_out, summary, text.getvalue().rstrip("\n"))
     wrote = "" if out is None else f"; wrote {opt.shown(out)}, which has no cutoff"
     shell.close(f"{drift}{wrote}" if drift.is_clean else f"checked{wrote}")
 

@@ -235,6 +235,16 @@ class Shell:
         else:
             click.echo(text)
 
+    def results(self, json_out: str | None, data: Any, text: str = "") -> None:
+        """Write a result as JSON to a file or to stdout (-); otherwise print it as text."""
+        if json_out == "-":
+            click.echo(json_text(data), nl=False)
+            return
+        if json_out is not None:
+            write_json(json_out, data)
+        if text:
+            self.result(text)
+
     def close(self, text: str) -> None:
         """Write the outputs that go to streams, and print the closing line with the duration."""
         for file, number in self._outputs:
@@ -277,11 +287,3 @@ def _temporary_folder() -> str:
     """Return a new private folder, which is removed when the command ends."""
     folder = tempfile.TemporaryDirectory(prefix="hierlpr-")
     return click.get_current_context().with_resource(folder)
-
-
-def put_json(out: str | None, data: Any) -> None:
-    """Write JSON to a file or, if `out` is -, to stdout; do nothing if it is None."""
-    if out == "-":
-        click.echo(json_text(data), nl=False)
-    elif out is not None:
-        write_json(out, data)

@@ -113,7 +113,10 @@ def check_bound(
     is_certified = goal is not None and goal.confidence is not None
     if weight is None or not is_certified:
         if max_weight is not None:
-            raise DataError("max_weight= is only used with sample_weight= and confidence=.")
+            raise DataError(
+                "max_weight= is only used with sample_weight= and confidence=.",
+                options=("weights", "confidence"),
+            )
         return
     if max_weight is None:
         raise DataError(
@@ -121,7 +124,8 @@ def check_bound(
             "sample can have: a rare sample of a larger weight with only incorrect calls could "
             "break any guarantee without occurring here.\n"
             "Hint: one over the smallest sampling probability, known before the truth; or clip "
-            "the weights. Without confidence= no bound is needed."
+            "the weights. Without confidence= no bound is needed.",
+            options=("max_weight",),
         )
     is_number = isinstance(max_weight, int | float | np.number) and max_weight is not True
     if not is_number or not 0.0 < max_weight < math.inf:

@@ -60,12 +60,15 @@ class EvaluateOutcome(NamedTuple):
 
 
 class _Matched(NamedTuple):
-    """Truth of all samples that count, and where the samples of a ranking are in it (-1: out)."""
+    """Truth and weights of all samples that count, and the row of each sample of a ranking in it.
+
+    The row is -1 for samples that are left out.
+    """
 
     row: NDArray[np.int64]
     truth: Truth
-    names: list[str]
-    notes: list[str]
+    weight: NDArray[np.float64] | None
+    notes: tuple[str, ...]
 
 
 def evaluate_file(
@@ -116,7 +119,7 @@ def _in_memory(
     path: str, labelled: ReadTable, run: RunOptions, per_sample: PerSample
 ) -> EvaluateOutcome:
     ranked = read_ranking(path, run.hierarchy, **_reading(run))
-    matched = _match(ranked.samples, labelled, run, path)
+    matched = _match(ranked.samples, labelled, run, per_sample, path)
     row = matched.row[ranked.sample]
     is_evaluated: Any = row >= 0
     is_evaluated = slice(None) if is_evaluated.all() else is_evaluated
@@ -130,12 +133,18 @@ def _in_memory(
         ordered=ranked.lpr is not None,
         call=None if ranked.call is None else ranked.call[is_evaluated],
         lpr=None if ranked.lpr is None else ranked.lpr[is_evaluated],
-        sample_weight=_matched_weights(per_sample, matched, labelled, path),
+        sample_weight=matched.weight,
     )
-    return EvaluateOutcome(evaluation, (ranked.report, labelled.report), tuple(matched.notes))
+    return EvaluateOutcome(evaluation, (ranked.report, labelled.report), matched.notes)
 
 
-def _match(samples: tuple[str, ...], labelled: ReadTable, run: RunOptions, source: str) -> _Matched:
+def _match(
+    samples: tuple[str, ...],
+    labelled: ReadTable,
+    run: RunOptions,
+    per_sample: PerSample,
+    source: str,
+) -> _Matched:
     """Find the samples of a ranking in the truth; those it lacks get no label or are left out."""
     row, is_negative, notes = match_samples(
         samples, labelled, missing_truth=run.missing_truth, source=source, word="ranked"
@@ -152,14 +161,9 @@ def _match(samples: tuple[str, ...], labelled: ReadTable, run: RunOptions, sourc
             f"{unlisted:,} samples with truth are not in the ranking; their labels count as not "
             "called"
         )
-    return _Matched(row, Truth.of(truth, run.hierarchy).tocsr(), names, notes)
-
-
-def _matched_weights(
-    per_sample: PerSample, matched: _Matched, labelled: ReadTable, path: str
-) -> NDArray[np.float64] | None:
-    values = per_sample.weight_of(matched.names, f"{labelled.report.path} and {path}")
-    return None if values is None else check_sample_weight(values, len(matched.names))
+    weight = per_sample.weight_of(names, f"{labelled.report.path} and {source}")
+    weight = check_sample_weight(weight, len(names))
+    return _Matched(row, Truth.of(truth, run.hierarchy).tocsr(), weight, tuple(notes))
 
 
 def _streamed(
@@ -167,15 +171,10 @@ def _streamed(
 ) -> EvaluateOutcome:
     """Read a ranking once, sorted by sample, and measure it in batches of samples."""
     file = open_table(path, "ranking", run.hierarchy, **_reading(run))
-    numbers, columns, n_rows = NameNumbers(), set[str](), estimate_rows(path)
+    numbers, columns = NameNumbers(), set[str]()
     keys: list[NDArray[np.float64]] = []
-    rows = sorted_rows(
-        _numbered_rows(file, numbers, columns, keys, run, n_rows),
-        _ROW_SCHEMA,
-        "sample, key, row",
-        run,
-        lambda: numbers.n_bytes,
-    )
+    numbered = _numbered_rows(file, numbers, columns, keys, run)
+    rows = sorted_rows(numbered, _ROW_SCHEMA, "sample, key, row", run, lambda: numbers.n_bytes)
     with closing(rows):
         batches = whole_samples(rows, run.batch_instances)
         first = next(batches, None)  # all rows have been read then
@@ -183,35 +182,29 @@ def _streamed(
             raise file.no_rows_error()
         key, samples = np.concatenate(keys), tuple(numbers.release().to_pylist())
         keys.clear()
-        matched = _match(samples, labelled, run, path)
-        weight = _matched_weights(per_sample, matched, labelled, path)
-        sums = SampleSums(matched.truth, run.hierarchy, weight, has_calls="call" in columns)
+        matched = _match(samples, labelled, run, per_sample, path)
+        truth, weight = matched.truth, matched.weight
+        sums = SampleSums(truth, run.hierarchy, weight, has_calls="call" in columns)
         signed = np.zeros(key.size, dtype=np.int8 if weight is None else np.float64)
-        is_ranked = np.zeros(len(matched.names), dtype=bool)
+        is_ranked = np.zeros(truth.shape[0], dtype=bool)
         n_read = n_listed = 0
         for batch in chain((first,), batches):
             n_read += batch["row"].size
             is_first = is_first_of_pair(batch["sample"], batch["label"], samples, file)
-            batch = {name: column[is_first] for name, column in batch.items()}
-            n_listed += batch["row"].size
+            n_listed += int(np.count_nonzero(is_first))
             row = matched.row[batch["sample"]]
-            listed = {name: column[row >= 0] for name, column in batch.items()}
-            at, sample = np.unique(row[row >= 0], return_inverse=True)
+            is_used = is_first & (row >= 0)
+            number, *listed = (batch[x][is_used] for x in ("row", *Rows._fields[1:]))
+            at, sample = np.unique(row[is_used], return_inverse=True)
             is_ranked[at] = True
-            call = listed["call"] if "call" in columns else None
-            unlikely = listed["unlikely"] if "lpr" in columns else None
-            signed[listed["row"]] = sums.add(
-                Rows(sample, listed["label"], listed["score"], call, unlikely),
-                matched.truth[at],
-                None if weight is None else weight[at],
-            )
+            some = None if weight is None else weight[at]
+            signed[number] = sums.add(Rows(sample, *listed), truth[at], some)
             run.on_progress("measuring", n_read, key.size)
     rest = np.flatnonzero(~is_ranked)  # samples that the ranking does not list
     if rest.size:
         none = np.empty(0, dtype=np.int64)
-        call = none.astype(bool) if "call" in columns else None
-        nothing = Rows(none, none, none.astype(np.float64), call)
-        sums.add(nothing, matched.truth[rest], None if weight is None else weight[rest])
+        nothing = Rows(none, none, none.astype(np.float64), none.astype(bool))
+        sums.add(nothing, truth[rest], None if weight is None else weight[rest])
     if "lpr" not in columns:
         groups = score_groups(-key, signed)
     else:  # a ranking, whose order counts among equal scores
@@ -219,7 +212,7 @@ def _streamed(
         groups = listed_groups(signed if is_in_order else signed[np.argsort(key)])
     evaluation = sums.evaluation(*groups, None if weight is None else effective_number(weight))
     report = file.log.complete(rows=n_listed, samples=len(samples))
-    return EvaluateOutcome(evaluation, (report, labelled.report), tuple(matched.notes))
+    return EvaluateOutcome(evaluation, (report, labelled.report), matched.notes)
 
 
 def _numbered_rows(
@@ -228,10 +221,9 @@ def _numbered_rows(
     columns: set[str],
     keys: list[NDArray[np.float64]],
     run: RunOptions,
-    n_expected: int,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a ranking with numbers in place of names; add to `columns` and `keys`."""
-    n_rows = 0
+    n_rows, n_expected = 0, estimate_rows(file.log.path)
     for batch in file.batches():
         batch = batch.filter(pc.greater_equal(batch.column("label"), 0))
         columns |= set(batch.schema.names)

@@ -58,7 +58,8 @@ def load_for_scores(model: AnyPath, **options: Unpack[RunKeywords]) -> tuple[Hie
 class PredictionJob:
     """A model, the scores it is used on, and the file for the result.
 
-    `captions` are names of the labels for people, and `notes` say what is wrong with the scores.
+    `texts` are the columns of the output about labels, by the number of the label; `notes` say what
+    is wrong with the scores.
     """
 
     def __init__(
@@ -75,7 +76,10 @@ class PredictionJob:
         self.model, self.options = load_for_scores(model, **options)
         self.scores, self.out = os.fspath(scores), os.fspath(out)
         kind = check_choice(ending(self.out), endings, name="the ending of the output")
-        self.captions = _captions(self.model.hierarchy_, kind, self.out) if with_names else None
+        h = self.model.hierarchy_
+        self.texts = {"label": pa.array(h.labels, pa.string())}
+        if with_names:
+            self.texts["name"] = pa.array(_captions(h, kind, self.out), pa.string())
         self.notes: list[str] = []
 
     def batches(
@@ -113,20 +117,15 @@ class PredictionJob:
             yield from rows
 
     def label_columns(self, code: pa.Array) -> dict[str, pa.Array]:
-        """Return the labels by number as a column of names, and their captions if requested."""
-        names = {"label": self.model.hierarchy_.labels, "name": self.captions}
-        return {
-            column: pa.DictionaryArray.from_arrays(code, pa.array(texts, pa.string()))
-            for column, texts in names.items()
-            if texts is not None
-        }
+        """Return the columns about the labels with these numbers."""
+        return {x: pa.DictionaryArray.from_arrays(code, text) for x, text in self.texts.items()}
 
     def schema(self, columns: pa.Schema) -> pa.Schema:
         """Return the columns of the output."""
-        return columns if self.captions is None else columns.append(pa.field("name", CODES))
+        return columns.append(pa.field("name", CODES)) if "name" in self.texts else columns
 
 
-def _captions(hierarchy: Hierarchy, kind: str, out: str) -> tuple[str, ...]:
+def _captions(hierarchy: Hierarchy, kind: str, out: str) -> list[str]:
     """Return the names for people of all labels, empty for those that have none."""
     if kind == ".tsv":
         raise DataError(
@@ -137,7 +136,7 @@ def _captions(hierarchy: Hierarchy, kind: str, out: str) -> tuple[str, ...]:
             "The model has no names of labels.\nHint: fit it with a hierarchy that has them, such "
             "as an edge list with a column name."
         )
-    return tuple(hierarchy.names.get(label, "") for label in hierarchy.labels)
+    return [hierarchy.names.get(label, "") for label in hierarchy.labels]
 
 
 # -- rank -------------------------------------------------------------------------------------
@@ -234,8 +233,9 @@ def ranked_rows(
     `calls_only` needs a cutoff with one level, so that the calls come first.
     """
     table, n_before = batch
-    order = rank(model.lprs(table), model.hierarchy_, top=top, n_jobs=model.n_jobs)
-    call = called(order, model, table)
+    lpr = model.lprs(table)
+    order = rank(lpr, model.hierarchy_, top=top, n_jobs=model.n_jobs)
+    call = called(order, model, lpr)
     n = int(np.count_nonzero(call)) if calls_only else len(order)
     bits = _label_bits(model.hierarchy_.n_labels)
     if n_before + table.n_samples > 1 << (64 - 2 * bits):
@@ -279,18 +279,12 @@ def _named_rows(
     return pa.table(columns).select(schema.names)
 
 
-def called(order: Ranking, model: HierLPR, table: Table) -> NDArray[np.bool_]:
-    """Return whether each instance of a ranking is called."""
+def called(order: Ranking, model: HierLPR, lpr: Table) -> NDArray[np.bool_]:
+    """Return whether each instance of the ranking of some LPRs is called."""
     cutoff = model.cutoff_
     if cutoff.is_level_alone:
         return np.asarray(order.score >= cutoff.level)
-    calls: Any
-    if len(order) == order.n_instances and cutoff.min_chance is None:
-        score = np.empty((table.n_samples, model.hierarchy_.n_labels))
-        score[order.sample, order.label] = order.score
-        calls = decide(score, cutoff, model.hierarchy_)
-    else:  # instances that are not listed have a block score too
-        calls, _ = model.calls(table, cutoff)
+    calls = decide(model.block_scores(lpr, lpr), cutoff, model.hierarchy_, lpr.values)
     return np.asarray(calls[order.sample, order.label], dtype=bool).ravel()
 
 

@@ -23,10 +23,8 @@ from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.read_tables import MissingTruth, ReadTable, read_truth
 from hierlpr.io.reading import (
     BLOCK,
-    GZIP_MAGIC,
     MAX_LINE,
     is_parquet,
-    open_bytes,
     open_parquet,
     open_plain,
     reason,
@@ -47,7 +45,6 @@ GROWTH = 4  # instances per score of a long table: its ancestors get a score too
 SORT_SHARE = 0.5  # of the working memory, that DuckDB may use
 SORT_UNIT = 1 << 24  # it sorts n bytes within sqrt(n * SORT_UNIT), measured, with a margin
 NAMES_SHARE = 0.6  # of the working memory, that names of samples may take
-MOST_UNPACKED = 1 << 34  # more is not counted
 
 OnProgress = Callable[[str, int, int], None]
 
@@ -108,10 +105,8 @@ class RunOptions:
 
     def truth(self, path: AnyPath, samples: pa.Array | None = None) -> ReadTable:
         """Read a table of truth, of all samples or of those in an array of names."""
-        propagates = self.propagate_truth
-        return read_truth(
-            path, self.hierarchy, propagate_truth=propagates, only=samples, **self.table
-        )
+        more: Any = {"propagate_truth": self.propagate_truth, "only": samples}
+        return read_truth(path, self.hierarchy, **more, **self.table)
 
     def fits(self, n_bytes: int) -> bool:
         """Return whether this many bytes fit into the working memory."""
@@ -173,23 +168,8 @@ def estimate_rows(path: str) -> int:
     with open_plain(path) as stream:
         header = len(stream.readline(MAX_LINE))
         block = bytes(stream.read(BLOCK))
-    return (_text_bytes(path) - header) * max(1, block.count(b"\n")) // max(1, len(block))
-
-
-def _text_bytes(path: str) -> int:
-    """Size of a text file, unpacked; at most about `MOST_UNPACKED`.
-
-    Compressed text is unpacked to find it, because the size of the file says little.
-    """
-    with open_bytes(path) as stream:
-        is_packed = stream.read(2) == GZIP_MAGIC
-        if not is_packed:
-            return int(stream.seek(0, os.SEEK_END))
-    size = 0
-    with open_plain(path) as unpacked:
-        while size < MOST_UNPACKED and (block := unpacked.read(1 << 20)):
-            size += len(block)
-    return size
+        n_bytes = stream.seek(0, os.SEEK_END)  # unpacks gzip: the size of the file says little
+    return int(n_bytes - header) * max(1, block.count(b"\n")) // max(1, len(block))
 
 
 # -- temporary files, and DuckDB --------------------------------------------------------------
