@@ -68,7 +68,9 @@ def test_obo_terms_aliases_and_report(tmp_path):
     assert read.hierarchy.name("X:1") == "top, first"
     counts = read.report.counts
     assert (counts["obsolete terms"], counts["replaced terms"]) == (2, 1)
-    assert "2 part_of relationships are not used as edges" in read.report.notes
+    assert (
+        "relationships that are not used as edges: part_of (2), has_part (1)" in read.report.notes
+    )
 
 
 def test_obo_relationships(tmp_path):

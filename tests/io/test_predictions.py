@@ -372,6 +372,7 @@ def test_like_input_of_single_formats(tmp_path):
     "text",
     [
         "asv1\td:Bacteria,p:Firmicutes\nasv4\td:Archaea\n",
+        "other\tBacteria;NA\nasv1\tBacteria;Firmicutes\nasv4\tArchaea\n",
         "sample,name\nasv1,Firmicutes\nasv4,archaea\n",
         "Feature ID\tTaxon\nasv1\td__Bacteria; p__Firmicutes; c__\nasv4\td__Archaea; p__Unheard\n",
         "id\tsite\ttruth\nasv1\tx\tBacteria;Firmicutes\nasv3\tx\tNA\nasv4\ty\tArchaea\n",
@@ -675,6 +676,7 @@ ANSWERS = {
     '{"id": "b", "predictions": [{"label": "y", "confidence": 5}]}\n': ("a", {"x": 0.9}),
     '{"id": "a", "labels": {"A;x": "85%", "B": 0.1}}\n': ("a", {"A": 0.85, "A;x": 0.85, "B": 0.1}),
     '{"id": 7, "label": "x", "confidence": 0.5}\n': ("7", {"x": 0.5}),
+    '{"text": "t", "labels": {"x": 7}}\n': ("t", {"x": 0.07}),
     '[[{"label": "x", "score": 0.5}, {"label": "y", "score": 0.25}]]': ("1", {"x": 0.5, "y": 0.25}),
     '[{"label": "x", "score": 0.5}]': ("1", {"x": 0.5}),
     '[{"sequence": "t", "labels": ["x", "y"], "scores": [0.5, 0.25]}]': (

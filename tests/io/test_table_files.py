@@ -305,6 +305,16 @@ def test_the_column_of_samples(tmp_path):
     assert read.samples == ("v1", "v2")
 
 
-def test_percentages_are_refused_with_the_number(tmp_path):
-    with pytest.raises(FileError, match=r"write percentages as numbers: 0\.85 for 85%"):
-        read_scores(write(tmp_path / "s.csv", "sample,A,B,C\np1,85%,0,0\n"), H)
+def test_percentages_are_read_and_thousands_refused_with_the_number(tmp_path):
+    text = "sample,A,B,C\np1,85%,2.5 %,1\n"
+    values = read_scores(write(tmp_path / "s.csv", text), H).table.values
+    np.testing.assert_allclose(values, [[0.85, 0.025, 1]])
+    for cell, decimal, message in (
+        ("1,234.5", ".", "Thousands are written without a separator: 1234.5"),
+        ("1.234,5", ",", "Thousands are written without a separator: 1234,5"),
+        ("1,234", ".", "decimal=',' reads '1,234'. Thousands are written"),
+        ("0,5", ".", "decimal=',' reads '0,5'"),
+    ):
+        path = write(tmp_path / "s.csv", f"sample;A;B;C\np1;{cell};0;0\n")
+        with pytest.raises(FileError, match=f"'{cell}' is not a number.\nHint: {message}"):
+            read_scores(path, H, sep=";", decimal=decimal)

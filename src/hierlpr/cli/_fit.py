@@ -26,7 +26,7 @@ GOAL = ("fdr", "precision", "confidence", "groups", "unreachable", "min_chance",
 @opt.path(
     "--scores",
     "S",
-    "Wide (sample,LABEL,...), long (sample,label,score) or CAFA; .csv, .tsv, .parquet.",
+    "Wide (sample,LABEL,...), long (sample,label,score) or CAFA; .csv, .tsv, .parquet, or JSON.",
 )
 @opt.truth
 @opt.path("--out", "MODEL", "Model file to write, such as model.hlpr.")

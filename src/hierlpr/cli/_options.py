@@ -87,7 +87,9 @@ def count(name: str, text: str, default: int | None = None, *, least: int = 1) -
 
 hierarchy = path("--hierarchy", "H", "OBO, edge list, JSON, path list or Clus ARFF.")
 model = path("--model", "M", "Model file that hierlpr fit wrote.")
-truth = path("--truth", "T", "Wide 0/1, long pairs (sample,label) or CAFA pairs.")
+truth = path(
+    "--truth", "T", "Wide 0/1, long pairs (sample,label), CAFA pairs, GAF, or Label Studio JSON."
+)
 propagate_truth = flag("--propagate-truth", "Add the missing ancestors of true labels.")
 missing_truth = choice(
     "--missing-truth",
@@ -160,10 +162,16 @@ tables = _all(
     choice("--decimal", (".", ","), "Decimal mark in text files.", "."),
     click.option("--sample-column", metavar="NAME", help="Column of tables with the samples."),
 )
+without_evidence = click.option(
+    "--without-evidence",
+    default="",
+    metavar="CODES",
+    help="Of truth in GAF files: evidence codes to leave out, such as IEA,ND.",
+)
 prediction = _all(execution, tables, other_names_in, lenient, json_out, quiet)
 """The options that all commands that use a model end with."""
 
-with_truth = _all(execution, tables, reading_hierarchy, lenient, json_out, quiet)
+with_truth = _all(execution, tables, without_evidence, reading_hierarchy, lenient, json_out, quiet)
 """The options that all commands that read a hierarchy and truth end with."""
 
 

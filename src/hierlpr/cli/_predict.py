@@ -194,6 +194,7 @@ def check(
 @opt.clusters
 @opt.execution
 @opt.tables
+@opt.without_evidence
 @opt.other_names_in
 @opt.lenient
 @opt.quiet

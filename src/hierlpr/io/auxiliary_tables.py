@@ -15,7 +15,7 @@ from hierlpr._utils.checks import MOST_WEIGHT, quote_names
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.reading import Place, ReadReport
-from hierlpr.io.sources import as_names, as_numbers, open_source
+from hierlpr.io.sources import as_names, as_numbers, is_table, number_hint, open_source
 from hierlpr.io.table_columns import SAMPLE_NAMES
 from hierlpr.io.table_files import TableOptions
 
@@ -77,7 +77,7 @@ def read_clusters(tables: Sequence[AnyPath], **options: Unpack[TableOptions]) ->
     if clusters is None:
         return {}
     is_file = os.path.isfile(clusters)
-    for path in (clusters,) if is_file else tables:
+    for path in (clusters,) if is_file else filter(is_table, tables):
         log = ReadReport(os.fspath(path), "clusters")
         source = open_source(log, sep=options.get("sep"), decimal=options.get("decimal", "."))
         names = [name.strip() for name in source.columns]
@@ -163,7 +163,10 @@ def _rows(
         numbers, bad = as_numbers(batch.column(1), log, values[0], decimal=source.decimal)
         for i, name in enumerate(as_names(batch.column(0), log, key).to_pylist()):
             if bad[i]:
-                text = f"{str(batch.column(1)[i])[:40]!r} is not a number."
-                log.problem(text, line=partial(place, i), column=values[0])
+                cell = str(batch.column(1)[i])[:40]
+                hint, named = number_hint(cell, source.decimal)
+                text = f"{cell!r} is not a number."
+                line = partial(place, i)
+                log.problem(text, line=line, column=values[0], hint=hint, options=named)
             else:
                 yield partial(place, i), (name or "").strip(), float(numbers[i])

@@ -179,9 +179,10 @@ def _add_edges(
     if foreign:
         left_out = f"{foreign.total():,} edges to terms of other ontologies are left out"
         log.notes.append(Note(f"{left_out}: {quote_names(list(foreign))}", is_warning=True))
-    for relation, n in seen.most_common():
-        if relation not in relationships:
-            log.notes.append(f"{n:,} {relation} relationships are not used as edges")
+    if unused := [f"{x} ({n:,})" for x, n in seen.most_common() if x not in relationships]:
+        log.notes.append(f"relationships that are not used as edges: {', '.join(unused[:5])}")
+        if len(unused) > 5:
+            log.notes[-1] += f" and {len(unused) - 5} more"
 
 
 # -- edge lists -------------------------------------------------------------------------------

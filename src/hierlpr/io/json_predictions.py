@@ -28,6 +28,7 @@ _FIELDS = {
     6: ("kingdom", "phylum", "class", "order", "family", "species"),
     7: ("kingdom", "phylum", *FIELDS),
 }
+_IDS = ("id", "sample", "custom_id", "file", "filepath", "image", "text", "sequence")
 _TYPES = {dict: "an object", list: "a list", str: "text", int: "a number"}
 Parsed = tuple[str, dict[int, float]]  # sample, scores of labels
 _UUID = re.compile(r"^[0-9a-f]+-[0-9a-f-]+$")
@@ -77,12 +78,11 @@ def load_records(path: AnyPath, raw: bytes) -> Any:
     lines = [line for line in raw.splitlines() if line.strip()]
     if not (lines and all(x.startswith(b"{") and x.rstrip().endswith(b"}") for x in lines[:2])):
         return load_json(path, raw)
-    if len(lines) == 1 and "id" not in (content := load_json(path, raw)):
+    if len(lines) == 1 and set(_IDS).isdisjoint(content := load_json(path, raw)):
         return content
     return [load_json(f"{path}, line {i}", line) for i, line in enumerate(lines, start=1)]
 
 
-_IDS = ("id", "sample", "custom_id", "file", "filepath", "image", "text", "sequence")
 _LABELS = ("label", "name", "class", "category", "prediction")
 _SCORES = ("confidence", "score", "probability")
 

@@ -30,12 +30,11 @@ MOST_RANKS = 64
 LONGEST_NAME = 1_000  # characters
 UNCLOSED = ("detections", "windows", "answers")  # names in any number, without those above them
 PERCENT = ("mothur", "dada2", "anndata", "blca")  # formats with confidences from 0 to 100
-_LEVELS = tuple(f"level {i + 1}" for i in range(MOST_RANKS + 1))  # of ranks without a name
 RANKS = {
     "d": "domain", "sk": "superkingdom", "k": "kingdom", "p": "phylum", "c": "class", "o": "order",
     "f": "family", "g": "genus", "s": "species", "t": "strain", "sh": "species hypothesis",
 }  # fmt: skip
-_SILVA = ("domain", "phylum", "class", "order", "family", "genus", "species")
+_SILVA = {f"D_{i}": RANKS[x] for i, x in enumerate("dpcofgs")}
 _PREFIX = re.compile(r"([a-z]{1,2}__|D_[0-9]{1,2}__)?(.*)", re.DOTALL)
 _PREFIX_OR_COLON = re.compile(r"([a-z]{1,2}__|D_[0-9]{1,2}__|[a-z]:)?(.*)", re.DOTALL)
 _NO_NAME = re.compile(
@@ -86,8 +85,7 @@ def split_prefix(text: str, has_colons: bool = False) -> tuple[str, str, str]:
     pattern = _PREFIX_OR_COLON if has_colons else _PREFIX
     prefix, name = pattern.match(text.strip(' "')).groups(default="")  # type: ignore[union-attr]
     word = prefix.rstrip("_:")
-    number = int(word[2:]) if word.startswith("D_") else len(_SILVA)
-    rank = _SILVA[number] if number < len(_SILVA) else RANKS.get(word, word)
+    rank = _SILVA.get(word) or RANKS.get(word, word)
     return name.strip('" '), rank, prefix
 
 
@@ -95,7 +93,7 @@ def read_confidence(value: Any) -> float:
     """Return a confidence as a number, ``85%`` as 0.85; raise ValueError for anything else."""
     text = str(value).strip()
     try:
-        number = float(text.removesuffix("%"))
+        number = float(text.removesuffix("%").replace(",", "."))
     except ValueError:
         hint = "ask the tool for numbers from 0 to 1 or from 0 to 100."
         if '"' in text:
@@ -130,14 +128,17 @@ class Collector:
         self._ptr, self._place, self._label = array("q", [0]), array("b"), array("q")
         self._score = array("d")
 
-    def label(self, above: int, text: str, rank: str) -> int:
-        """Return the label of a name below another (-1: none), which stays if nothing is named."""
-        found = self._number.get((above, text))
-        if found is not None:
-            return found
+    def label(self, above: int, text: str, rank: str, place: int = 0) -> int:
+        """Return the label of a name below another (-1: none), which stays if nothing is named.
+
+        A name without a rank has that of its prefix, or else of its `place` in the path.
+        """
+        number = self._number.get((above, text))
+        if number is not None:
+            return number
         name, own_rank, prefix = split_prefix(text, self.kind == "sintax")
-        found = self._number.get((above, name), len(self.parent)) if has_name(name) else above
-        if found == len(self.parent):
+        number = self._number.get((above, name), len(self.parent)) if has_name(name) else above
+        if number == len(self.parent):
             if len(name) > LONGEST_NAME:
                 raise ValueError(f"the name {quote(name)} is longer than {LONGEST_NAME:,}.")
             self._depth.append(self._depth[above] + 1 if above >= 0 else 1)
@@ -145,26 +146,26 @@ class Collector:
                 raise ValueError(f"the path to {quote(name)} has more than {MOST_RANKS} names.")
             self.parent.append(above)
             self.name.append(name)
-            self.rank.append(own_rank or rank)
-            self._number[above, name] = found
+            self.rank.append(own_rank or rank or f"level {place + 1}")
+            self._number[above, name] = number
         if prefix:
             self.prefixes.setdefault(own_rank, prefix)
-        self._number[above, text] = found
-        return found
+        self._number[above, text] = number
+        return number
 
     def path_to(self, pairs: Iterable[tuple[str, str]]) -> list[int]:
         """Return the labels of a path given as (rank, name) pairs, the top first."""
-        found = [-1]
-        for rank, name in pairs:
-            found.append(self.label(found[-1], name, rank))
-        return found[1:]
+        path = [-1]
+        for place, (rank, name) in enumerate(pairs):
+            path.append(self.label(path[-1], name, rank, place))
+        return path[1:]
 
     def add_path(self, number: int, sample: str, entries: Iterable[Entry]) -> None:
         """Add a sample with one path; names that name nothing are skipped, with their score."""
         above = -1
         try:
             for place, (text, rank, score) in enumerate(entries):
-                label = self.label(above, text, rank or _LEVELS[min(place, MOST_RANKS)])
+                label = self.label(above, text, rank, place)
                 if label == above:
                     continue
                 above = label
@@ -185,32 +186,38 @@ class Collector:
     def add_listed(self, rows: Iterable[Listed], rank: str = "") -> None:
         """Add samples with names in any number; the largest confidence of a repeated name counts.
 
-        A name may be a path; `rank` is that of names that are none. Confidences are percentages if
-        some are above 1.
+        A name may be a path; `rank` is that of names that are none. Confidences without a percent
+        sign are percentages if some of them are above 1.
         """
-        samples: dict[str, tuple[int, dict[int, float]]] = {}
+        samples: dict[str, tuple[int, dict[int, float], dict[int, float]]] = {}
         for number, sample, names in rows:
-            _, scores = samples.setdefault(sample, (number, {}))
+            _, plain, signed = samples.setdefault(sample, (number, {}, {}))
             try:
                 for text, other, value in names:
                     score = read_confidence(value)
                     if not 0.0 <= score <= 100.0:
                         raise ValueError(f"the confidence {quote(value)} is not from 0 to 100.")
+                    scores = signed if str(value).strip().endswith("%") else plain
+                    pieces = text.split(SEPARATOR)
                     above = -1
-                    path = text.split(SEPARATOR)
-                    for depth, name in enumerate(path):
-                        level = rank if len(path) == 1 else ""
-                        above = self.label(above, name, level or _LEVELS[min(depth, MOST_RANKS)])
-                        if above >= 0:
-                            scores[above] = max(scores.get(above, 0.0), score)
+                    for label in self.path_to(
+                        (rank if len(pieces) == 1 else "", x) for x in pieces
+                    ):
+                        if label >= 0:
+                            scores[label], above = max(scores.get(label, 0.0), score), label
                     if other and above >= 0:
                         self.pairs.append((other, above))
             except ValueError as error:
                 raise self.error(number, str(error)) from None
-        largest = max((x for _, scores in samples.values() for x in scores.values()), default=0.0)
+        largest = max((x for _, plain, _ in samples.values() for x in plain.values()), default=0.0)
         scale = 100.0 if largest > 1.0 + 1e-6 else 1.0
-        for sample, (number, scores) in samples.items():
-            self.add_scores(number, sample, {label: x / scale for label, x in scores.items()})
+        for sample, (number, plain, signed) in samples.items():
+            scores = {label: x / scale for label, x in plain.items()}
+            self.add_scores(
+                number,
+                sample,
+                {x: max(signed.get(x, 0.0), scores.get(x, 0.0)) for x in {**scores, **signed}},
+            )
 
     def _end(self, number: int, sample: str) -> None:
         if not sample or sample in self._samples:
@@ -300,10 +307,10 @@ def bare_name(label: str) -> str:
 
 def lineage(hierarchy: Hierarchy, label: str) -> list[str]:
     """Return a label and its first parents, the top first."""
-    found = [label]
-    while parents := hierarchy.parents(found[0]):
-        found.insert(0, parents[0])
-    return found
+    path = [label]
+    while parents := hierarchy.parents(path[0]):
+        path.insert(0, parents[0])
+    return path
 
 
 def written_paths(

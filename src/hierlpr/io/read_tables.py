@@ -351,7 +351,9 @@ def match_samples(
         raise DataError(
             f"{path}: none of the {len(names):,} samples of {source} has truth.\n"
             f"Hint: samples are matched by name; {source} has {quote_names(names, most=3)}, the "
-            f"truth has {quote_names(truth.samples, most=3)}."
+            f"truth has {quote_names(truth.samples, most=3)}. sample_column= names another column "
+            "(in GAF: symbol).",
+            options=("sample_column",),
         )
     if lost and missing_truth is None:
         raise DataError(

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 from numpy.typing import NDArray
 
+from hierlpr._utils import AnyPath
 from hierlpr._utils.checks import check_choice
 from hierlpr.exceptions import FileError
 from hierlpr.io.reading import (
@@ -42,8 +43,9 @@ from hierlpr.io.reading import (
 
 TEXT_ENDINGS = (".csv", ".tsv", ".txt", "")  # stdin has none
 READ_ENDINGS = (
-    "tables are .csv, .tsv, .txt or .parquet, also with .gz; a hierarchy may also be .obo, .json, "
-    ".paths or .arff."
+    "tables are .csv, .tsv, .txt or .parquet, also with .gz; scores may also be .json or .jsonl, "
+    "truth .gaf or .json, a hierarchy .obo, .json, .paths or .arff. hierlpr assign reads the files "
+    "of other tools."
 )
 MISSING = ("", "NA", "N/A", "nan", "NaN", "NAN", "null", "None", "?")
 FLAGS = {"1": 1.0, "1.0": 1.0, "true": 1.0, "0": 0.0, "0.0": 0.0, "false": 0.0}
@@ -69,9 +71,16 @@ class Source:
     delimiter: str = ""  # empty for Parquet
     decimal: str = "."
     has_header: bool = True
+    rows: pa.RecordBatch | None = None  # of a file that is no table and was read whole
+    places: Sequence[Place] = ()  # of these rows
 
     def chunks(self, columns: Sequence[int], n_rows: int = _ROWS) -> Iterator[Chunk]:
         """Yield some columns of all rows, at most `n_rows` at a time; those of text as text."""
+        if self.rows is not None:
+            for start in range(0, self.rows.num_rows, n_rows):
+                part = self.rows.slice(start, n_rows).select([self.columns[at] for at in columns])
+                yield part, self.places[start : start + n_rows].__getitem__
+            return
         if self.delimiter:
             yield from self._text_chunks(columns, n_rows)
             return
@@ -201,6 +210,11 @@ def open_source(log: ReadReport, *, sep: str | None = None, decimal: str = ".") 
     return Source(log, tuple(cell.strip() for cell in cells), number, delimiter, decimal)
 
 
+def is_table(path: AnyPath) -> bool:
+    """Return whether a file is a table, by its ending."""
+    return ending(path) in (*TEXT_ENDINGS, ".parquet")
+
+
 def split_line(line: str, delimiter: str) -> list[str] | None:
     """Return the cells of a line, or None if its quotes do not match."""
     if '"' not in line:
@@ -297,13 +311,33 @@ def _parse_numbers(column: Any, decimal: str) -> tuple[NDArray[np.float64], NDAr
 
 
 def parse_number(text: str, decimal: str = ".") -> float | None:
-    """Return a number written in decimal digits, NaN for a missing one, None for other text."""
+    """Return a number written in decimal digits, NaN for a missing one, None for other text.
+
+    >>> parse_number("85%"), parse_number("0,5", ","), parse_number("0,5")
+    (0.85, 0.5, None)
+    """
     text = text.strip()
     if text in MISSING:
         return math.nan
     if decimal != ".":
         text = text.replace(".", "?").replace(decimal, ".")
-    return float(text) if text.isascii() and _NUMBER.fullmatch(text) else None
+    digits = text.removesuffix("%").rstrip()
+    if not (digits.isascii() and _NUMBER.fullmatch(digits)):
+        return None
+    return float(digits) / 100.0 if text.endswith("%") else float(digits)
+
+
+def number_hint(text: str, decimal: str) -> tuple[str, tuple[str, ...]]:
+    """Return how a number with the other decimal mark or thousands is read, with the options."""
+    mark = "." if decimal == "," else ","
+    plain = text.strip().replace(mark, "")
+    is_grouped = re.fullmatch(rf"[-+]?[1-9]\d{{0,2}}([{mark}]\d{{3}})+([.,]\d+)?", text.strip())
+    hint, options = "", tuple[str, ...]()
+    if parse_number(text, mark) is not None:
+        hint, options = f"decimal={mark!r} reads {text.strip()!r}.", (f"decimal={mark}",)
+    if is_grouped:
+        hint = f"{hint} Thousands are written without a separator: {plain}.".strip()
+    return hint, options
 
 
 def read_cells(

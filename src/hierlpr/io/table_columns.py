@@ -46,8 +46,8 @@ def find_columns(
         given[at] = SAMPLE_COLUMN
     lower = [name.lower() for name in given]
     if given[0].startswith("!gaf"):
-        hint = "cut -f2,5 keeps sample and term, without a header; drop rows with NOT first."
-        raise log.file_error("annotation files (GAF) are not read.", line=place, hint=hint)
+        hint = "end its name in .gaf, or .gaf.gz; it is read as truth."
+        raise log.file_error("this is a file of annotations (GAF).", line=place, hint=hint)
     sample, label, value = (
         next((lower.index(name) for name in names if name in lower), None)
         for names in (SAMPLE_NAMES, LABEL_NAMES, VALUE_NAMES[content])
@@ -80,7 +80,7 @@ def _check_long_header(
 ) -> dict[str, int]:
     log, lower = source.log, [name.lower() for name in given]
     kind = "long" if source.delimiter else "long Parquet"
-    log.format = "ranking" if content == "ranking" else f"{kind} {content}"
+    log.format = log.format or ("ranking" if content == "ranking" else f"{kind} {content}")
     twice = next((lower[at] for at in found.values() if lower.count(lower[at]) > 1), None)
     if twice is not None:
         raise log.file_error("the column occurs twice.", line=source.first_place, column=twice)

@@ -8,7 +8,7 @@ and one column per label, a long table one row per (sample, label) pair. The hea
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -24,11 +24,13 @@ from hierlpr._utils.checks import check_choice
 from hierlpr.data.frames import SAMPLE_COLUMN
 from hierlpr.exceptions import FileError
 from hierlpr.hierarchy import Hierarchy
+from hierlpr.io.annotations import open_annotations
 from hierlpr.io.reading import MAX_PROBLEMS, Place, ReadReport
 from hierlpr.io.sources import (
     Source,
     as_names,
     as_numbers,
+    number_hint,
     open_source,
     parse_number,
 )
@@ -58,6 +60,8 @@ class TableOptions(TypedDict, total=False):
         The decimal mark.
     sample_column : str
         The column with the samples; it is ignored if the header does not have it.
+    without_evidence : str or list of str
+        Of truth in GAF files: evidence codes to leave out, such as ``"IEA,ND"``.
     clusters : str
         What samples belong to (patients, donors, cameras): a column, which is then no label, or a
         table with the columns ``sample`` and ``cluster``. Each cluster counts as one observation.
@@ -69,6 +73,7 @@ class TableOptions(TypedDict, total=False):
     sep: str | None
     decimal: str
     sample_column: str | None
+    without_evidence: str | Collection[str]
     clusters: str | None
 
 
@@ -88,7 +93,7 @@ class TableFile:
 
     content: Content
     layout: Literal["wide", "long"]
-    is_cafa: bool  # then there is no header, and truth lists only the most specific labels
+    is_cafa: bool  # pairs may be repeated, and truth lists only the most specific labels
     log: ReadReport  # complete after the last batch
     _source: Source
     _columns: dict[str, int]  # of the file, by name
@@ -97,6 +102,11 @@ class TableFile:
     _hierarchy: Hierarchy | None  # without it, labels are numbered as they appear
     _may_miss: bool
     name_bytes: int = 0  # of the samples of a wide table as Arrow text; set by the first batch
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows of a file that was read whole, otherwise None."""
+        return None if self._source.rows is None else self._source.rows.num_rows
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -271,12 +281,8 @@ class TableFile:
                 words = ("yes", "no", "y", "n", "t", "f", "positive", "negative")
                 hint = "write 1 for yes and 0 for no." if cell.strip().lower() in words else ""
         elif column.is_text[row]:
-            text, is_comma = f"{cell[:40]!r} is not a number.", parse_number(cell, ",") is not None
-            hint = ""
-            if is_comma:
-                hint, options = "decimal=',' reads decimal commas.", ("decimal=,",)
-            elif (percent := parse_number(cell.rstrip("% "))) is not None:
-                hint = f"write percentages as numbers: {percent / 100:g} for {cell.strip()}."
+            text = f"{cell[:40]!r} is not a number."
+            hint, options = number_hint(cell[:40], self._source.decimal)
         elif np.isnan(value):
             text = "the value is missing or not a number (NaN)."
             hint = ""
@@ -302,7 +308,11 @@ def open_table(
     missing = options.get("missing_scores", "error")
     check_choice(missing, ("error", "allow"), name="missing_scores")
     log = ReadReport(os.fspath(path), lenient=options.get("lenient", False))
-    source = open_source(log, sep=options.get("sep"), decimal=options.get("decimal", "."))
+    codes = options.get("without_evidence") or ()
+    source = open_annotations(log, content, hierarchy, options.get("sample_column"), codes)
+    if source is None:
+        sep, decimal = options.get("sep"), options.get("decimal", ".")
+        source = open_source(log, sep=sep, decimal=decimal)
     places = find_columns(source, content, options.get("sample_column"), options.get("clusters"))
     is_wide = "" in places
     aliases = options.get("aliases") or {}
@@ -313,7 +323,7 @@ def open_table(
     return TableFile(
         content=content,
         layout="wide" if is_wide else "long",
-        is_cafa=log.format.startswith("CAFA"),
+        is_cafa=log.format.startswith("CAFA") or source.rows is not None,
         log=log,
         _source=source,
         _columns=places,

@@ -217,7 +217,8 @@ def _read_table(
         text = "which column has the true names?"
         raise file_error(path, "line 1", text, hint, ("truth_column",))
     rows: Iterable[tuple[int, list[str]]] = table.rows()
-    if not columns and samples.row(table.header[0]) is not None:  # there is no header
+    is_path = SEPARATOR in table.header[-1]
+    if not columns and (is_path or samples.row(table.header[0]) is not None):  # no header
         rows = chain([(1, table.header)], rows)
     columns = columns or [1]
     kept = list(rows)

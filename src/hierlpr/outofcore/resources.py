@@ -153,7 +153,7 @@ def parse_memory(text: str | int) -> int:
 
 def needed_memory(file: TableFile, n_bytes: int) -> tuple[int, int]:
     """Estimate how many scores a table lists, and the memory for them with `n_bytes` each."""
-    n_rows = estimate_rows(file.log.path)
+    n_rows = estimate_rows(file.log.path) if file.n_rows is None else file.n_rows
     if file.layout == "long":
         return n_rows, n_rows * GROWTH * n_bytes
     n_scores = n_rows * len(file.labels)
