@@ -141,8 +141,8 @@ MUTATIONS = [
     Mutation(
         "joint weights without a margin",
         "joint/tempering.py",
-        "if mean <= least:",
-        "if False:",
+        "return float(gain > least) if gain >= full else",
+        "return 1.0 if gain >= least else",
         "joint/test_tempering.py",
     ),
     Mutation(

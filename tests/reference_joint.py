@@ -89,6 +89,6 @@ def evidence_directly(scores, truth, h, seen, new, method, weight=None):
         pairs = np.stack(columns, axis=1)
     return (
         np.where(np.isnan(own), 0.0, own),
-        posteriors(lpr, prior, h, with_others=True)[1],
+        posteriors(lpr, prior, h, of_others=True),
         pairs,
     )

@@ -275,8 +275,8 @@ def run_dag(config: dict[str, Any], out: Path) -> None:
             lpr = 1.0 / (1.0 + np.exp(-(evidence + prior.log_odds)))
             found = {
                 "own LPR": lpr,
-                "one parent": forest_posteriors(lpr, prior, h)[0],
-                "exact": posteriors(lpr, prior, h)[0],
+                "one parent": forest_posteriors(lpr, prior, h),
+                "exact": posteriors(lpr, prior, h),
             }
             for name, p in found.items():
                 errors[name].append(np.abs(p - exact))

@@ -29,9 +29,14 @@ def random_prior(rng, h):
     return LabelPrior(prevalence, conditional)
 
 
+def both(lpr, prior, h, n_jobs=None):
+    """Posteriors, and the evidence of the other labels."""
+    return [posteriors(lpr, prior, h, of_others=x, n_jobs=n_jobs) for x in (False, True)]
+
+
 def check_by_enumeration(lpr, prior, h):
     """Compare posteriors, and what other labels say, with sums over all label sets."""
-    posterior, others = posteriors(lpr, prior, h, with_others=True)
+    posterior, others = both(lpr, prior, h)
     for row in range(len(lpr)):
         ratio = likelihood_ratio(lpr[row], prior.prevalence)
         exact = posterior_by_enumeration(parents_of(h), ratio, prior.conditional)
@@ -73,11 +78,11 @@ def test_labels_that_stand_alone_hear_exactly_nothing(edges):
     h = Hierarchy(edges, labels=["A", "B", "C", "alone"])
     rng = np.random.default_rng(0)
     prior, lpr = random_prior(rng, h), rng.random((500, 4))
-    others = posteriors(lpr, prior, h, with_others=True)[1]
+    others = posteriors(lpr, prior, h, of_others=True)
     assert np.all(others[:, 3] == 0.0)  # not +-1e-16: evidence is gathered by its sign
     assert np.all(others[:, 0] != 0.0)
     lpr[:, :3] = np.nan
-    assert np.all(posteriors(lpr, prior, h, with_others=True)[1][:, [0, 1, 3]] == 0.0)
+    assert np.all(posteriors(lpr, prior, h, of_others=True)[:, [0, 1, 3]] == 0.0)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 30))
@@ -85,7 +90,7 @@ def test_no_child_above_its_parent(seed, n_labels):
     rng = np.random.default_rng(seed)
     h = hierarchy_of(random_forest(rng, n_labels))
     lpr = rng.choice([0.0, 1e-12, 0.25, 0.5, 1 - 1e-12, 1.0, np.nan], size=(5, n_labels))
-    posterior, others = posteriors(lpr, random_prior(rng, h), h, with_others=True)
+    posterior, others = both(lpr, random_prior(rng, h), h)
     assert posterior.min() >= 0.0
     assert posterior.max() <= 1.0
     assert np.isfinite(others).all()
@@ -99,7 +104,7 @@ def test_chain_of_100_000_labels(lpr):
     prior = LabelPrior(np.full(n, 0.3), np.full(n, 0.9999))
     values = np.full((2, n), lpr)
     values[1, ::2] = 1.0 - lpr  # evidence that contradicts itself all along
-    posterior, others = posteriors(values, prior, h, with_others=True)
+    posterior, others = both(values, prior, h)
     assert np.isfinite(posterior).all()
     assert np.isfinite(others).all()
     assert not h.violations(posterior)
@@ -115,9 +120,9 @@ def test_threads_give_the_same_bits():
     h = hierarchy_of(random_forest(rng, 40))
     prior = random_prior(rng, h)
     lpr = rng.random((101, 40))
-    one = posteriors(lpr, prior, h, with_others=True, n_jobs=1)
+    one = both(lpr, prior, h, n_jobs=1)
     for n_jobs in (2, 7):
-        many = posteriors(lpr, prior, h, with_others=True, n_jobs=n_jobs)
+        many = both(lpr, prior, h, n_jobs=n_jobs)
         assert all(np.array_equal(a, b) for a, b in zip(one, many, strict=True))
 
 
@@ -221,8 +226,8 @@ def test_wide_dags_fall_back_to_one_parent(monkeypatch):
     truth = h.close_upward(rng.random((300, n)) < 0.03)
     prior = fit_prior(truth, h)
     lpr = rng.random((10, n))
-    posterior, _ = posteriors(lpr, prior, h)
-    assert np.array_equal(posterior, forest_posteriors(lpr, prior, h)[0])
+    posterior = posteriors(lpr, prior, h)
+    assert np.array_equal(posterior, forest_posteriors(lpr, prior, h))
     parent, on = main_forest(prior, h)
     for number in range(n):
         label = h.labels[h.order[number]]
@@ -247,7 +252,7 @@ def test_contradictions_beyond_floats_fall_back():
     assert is_exact(h)
     prior = LabelPrior(np.full(n, 0.5), np.full(n, 1.0 - 1e-9))
     lpr = np.where(np.arange(n) % 2, 1e-15, 1.0 - 1e-15)[np.newaxis]
-    posterior, others = posteriors(lpr, prior, h, with_others=True)
+    posterior, others = both(lpr, prior, h)
     assert np.isfinite(posterior).all()
     assert np.isfinite(others).all()
 

@@ -105,11 +105,13 @@ def test_losses_are_log_losses():
     own, others, truth, prior, _, _ = evidence = random_evidence(rng)
     w0, w1, w2 = (weights := rng.uniform(0, 1, (4, 3))).T[:, :, None]
     z = prior[fold_of(evidence)].T + w0 * own + w1 * others + w2
-    pair = np.logaddexp(0, np.where(truth, -z, z))
-    weighted = pair_weights(rng, evidence)
-    for part, expected in ((evidence, pair), (weighted, weighted.weight * pair)):
-        loss = np.concatenate([losses_of(part, weights, fold, n_jobs=2) for fold in range(2)])
-        np.testing.assert_allclose(loss, expected.sum(axis=0))
+    h, weighted = Hierarchy([("A", "B"), ("A", "C"), ("C", "D")]), pair_weights(rng, evidence)
+    raised = np.stack([z.max(axis=0), z[1], z[2:].max(axis=0), z[3]])
+    for rise, log_odds in ((0.0, z), (1.0, raised), (0.3, 0.7 * z + 0.3 * raised)):
+        pair = np.logaddexp(0, np.where(truth, -log_odds, log_odds))
+        for part, expected in ((evidence, pair), (weighted, weighted.weight * pair)):
+            each = [losses_of(part, weights, fold, h, n_jobs=2, rise=rise) for fold in range(2)]
+            np.testing.assert_allclose(np.concatenate(each), expected.sum(axis=0))
 
 
 def test_independent_scores_are_trusted_and_gain():
@@ -142,6 +144,24 @@ def test_copied_scores_are_not_counted_twice():
     assert log_loss(exact, truth[new]) > plain + 0.5
     assert log_loss(model.transform(lpr), truth[new]) < plain + 0.05
     assert model.tempering.others.mean() < 0.2
+
+
+def test_the_largest_below_is_used_where_scores_contradict_the_hierarchy():
+    """Scores of parents are poor; those of leaves are shared, so that weights gain nothing."""
+    rng = np.random.default_rng(5)
+    h = Hierarchy([("A", f"B{i}") for i in range(3)])
+    truth = h.close_upward((rng.random((1500, 4)) < 0.2) & [False, True, True, True])
+    scores = 6.0 * truth + rng.normal(size=truth.shape)
+    scores[:, 0] = 0.5 * truth[:, 0] + rng.normal(size=1500)
+    scores[rng.random(1500) < 0.1, 1:] += 2.0
+    model = HierLPR(h).fit(scores[:1000], truth[:1000])
+    tempering = model.joint_.tempering
+    assert tempering.use.endswith("largest")
+    assert "the largest" in model.joint_.describe()
+    assert tempering.loss[tempering.use] == min(tempering.loss.values())
+    p = model.transform(scores[1000:])
+    assert np.all(p[:, 1:] <= p[:, :1] + 1e-12) == (tempering.share == 1.0)
+    np.testing.assert_allclose(model.predict_proba(scores[1000:]), p, atol=1e-6)
 
 
 def test_ranking_gain_is_that_of_block_scores_and_its_error_that_of_resampling():

@@ -25,7 +25,9 @@ def peaks(shifts, errors):
 def tilted(base, likelihood, h):
     """Prevalences of the tilts found for log-likelihoods of single labels."""
     table = likelihood - 0.5 * (SHIFTS / SHIFT_SD) ** 2
-    return average_over_tilts(ShiftLikelihood(RarestParentForest.of(base, h), table), base)
+    return average_over_tilts(
+        ShiftLikelihood(RarestParentForest.of(base, h), table, np.zeros((2, base.size))), base
+    )
 
 
 def test_no_child_is_more_frequent_than_its_parents():
@@ -76,7 +78,7 @@ def test_few_tilts_are_found_as_by_trying_all():
     n_found = []
     for _ in range(4):
         table = peaks(rng.normal(size=3) * [0.5, 1, 1], rng.uniform(0.1, 0.5, size=3))
-        aim = ShiftLikelihood(RarestParentForest.of(base, h), table)
+        aim = ShiftLikelihood(RarestParentForest.of(base, h), table, np.zeros((2, base.size)))
         tilt, chosen, worth = find_tilts(aim, np.zeros(3), price=price)
         n_found.append(len(chosen))
         gained = aim.at(tilt[None])[0] - aim.at(np.zeros((1, 3)))[0] - n_found[-1] * price
@@ -97,7 +99,9 @@ def test_steps_of_tilts_are_worth_what_all_label_sets_say():
             base[k] = rng.uniform(0.1, 0.9) * min(above, default=1.0)
         lpr = rng.uniform(0.02, 0.98, (6, 5))
         ratio = np.log(lpr / (1 - lpr) * (1 - base) / base)
-        aim = JointShiftLikelihood(RarestParentForest.of(base, h), ratio, np.full(5, 0.5))
+        aim = JointShiftLikelihood(
+            RarestParentForest.of(base, h), ratio, np.full(5, 0.5), np.ones(5)
+        )
         tilt, steps = rng.normal(size=5), np.array([-1.0, 0.3, 2.0])
         for k in range(5):
             found = []
@@ -151,12 +155,12 @@ def test_a_common_move_is_found_where_no_single_one_is(joint):
     log_ratio = 1.5 * (1.5 * truth + rng.normal(size=truth.shape)) - 1.5**2 / 2
     forest = RarestParentForest.of(base, h)
     if joint:
-        aim = JointShiftLikelihood(forest, log_ratio, np.ones(40))
+        aim = JointShiftLikelihood(forest, log_ratio, np.ones(40), np.ones(40))
     else:
         odds = np.exp(log_ratio)[:, :, None]
         rate = 1 / (1 + np.exp(-(np.log(0.25) + SHIFTS)))
         table = np.log1p(rate * (odds - 1.0)).sum(axis=0)
-        aim = ShiftLikelihood(forest, table - 0.5 * (SHIFTS / SHIFT_SD) ** 2)
+        aim = ShiftLikelihood(forest, table - 0.5 * (SHIFTS / SHIFT_SD) ** 2, np.zeros((2, 40)))
     assert not find_tilts(aim, np.zeros(40), price=np.log(40) + 1.0)[1]
     found = average_over_tilts(aim, base, together=True)
     assert found == pytest.approx(np.full(40, new), rel=0.3)

@@ -61,13 +61,13 @@ def joint_forest(
     stop: int,
     tree: Tree,
     bounds: Bounds,
-    posterior: Floats2D,
-    others: Floats2D,
+    of_others: bool,
+    out: Floats2D,
 ) -> None:
     """Write the posteriors of samples ``start`` to ``stop``: one pass up, one pass down.
 
-    NaN in `lpr` means that a score is missing. `others` gets the log-odds of the posterior minus
-    those of the label's own LPR. An output array that is empty is not written.
+    NaN in `lpr` means that a score is missing. With `of_others`, `out` gets the log-odds of the
+    posterior minus those of the label's own LPR instead.
 
     A product of ratios is stored as ``value * BIG ** steps`` with ``value`` in [1 / BIG, BIG], so
     chains of any length neither overflow nor underflow. O(K) time per sample, O(K) memory.
@@ -124,16 +124,16 @@ def joint_forest(
             if p >= 0:
                 rest[i] = rest[p] + below[p] * rest[i]
                 below[i] *= below[p]
-        if posterior.size > 0:
+        if not of_others:
             for i in range(n):
-                posterior[m, order[i]] = below[i]
-        if others.size > 0:
-            for i in range(n):
-                odds = below[i] / max(rest[i], 1e-300) * inverse_odds[i] / ratio[i]
-                ratio[i] = min(max(odds, 1e-300), 1e300)
-            for i in range(n):
-                added = np.log(ratio[i])
-                others[m, order[i]] = min(max(added, -most), most) if abs(added) > least else 0.0
+                out[m, order[i]] = below[i]
+            continue
+        for i in range(n):
+            odds = below[i] / max(rest[i], 1e-300) * inverse_odds[i] / ratio[i]
+            ratio[i] = min(max(odds, 1e-300), 1e300)
+        for i in range(n):
+            added = np.log(ratio[i])
+            out[m, order[i]] = min(max(added, -most), most) if abs(added) > least else 0.0
 
 
 @kernel
@@ -166,8 +166,8 @@ def joint_dag(
     prevalence: Floats,
     cliques: Cliques,
     bounds: Bounds,
-    posterior: Floats2D,
-    others: Floats2D,
+    of_others: bool,
+    out: Floats2D,
     failed: Bools,
 ) -> None:
     """Write the posteriors of samples ``start`` to ``stop`` by a pass up and down the cliques.
@@ -238,14 +238,14 @@ def joint_dag(
             for s in range(2 * half):
                 table[at + s] /= total
             k = order[node[q]]
-            if posterior.size > 0:
-                posterior[m, k] = yes / total
-            if others.size > 0:
-                x = lpr[m, k]
-                x = min(max(x, floor), 1.0 - floor) if x == x else prevalence[node[q]]
-                odds = yes / max(no, 1e-300) * (1.0 - x) / x
-                added = np.log(min(max(odds, 1e-300), 1e300))
-                others[m, k] = min(max(added, -most), most) if abs(added) > least else 0.0
+            if not of_others:
+                out[m, k] = yes / total
+                continue
+            x = lpr[m, k]
+            x = min(max(x, floor), 1.0 - floor) if x == x else prevalence[node[q]]
+            odds = yes / max(no, 1e-300) * (1.0 - x) / x
+            added = np.log(min(max(odds, 1e-300), 1e300))
+            out[m, k] = min(max(added, -most), most) if abs(added) > least else 0.0
 
 
 # -- weights of the evidence ------------------------------------------------------------------

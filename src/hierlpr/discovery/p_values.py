@@ -196,7 +196,7 @@ def fit_shift(
         log_ratio = mu * signed - 0.5 * mu**2 - np.log(2.0) * hidden
         share = np.where(is_root, model.root, model.child)
         chance = expit(log_odds + log_ratio)  # stays NaN where there is no p-value
-        posterior = posteriors(chance[None], LabelPrior(prevalence, share), h, n_jobs=1)[0][0]
+        posterior = posteriors(chance[None], LabelPrior(prevalence, share), h, n_jobs=1)[0]
         mean = np.where(hidden, size * np.tanh(mu * size), np.nan_to_num(z))
         model = _update(posterior, mean, ~np.isnan(z), is_root, h)
     return posterior, model

@@ -13,7 +13,7 @@ from hierlpr._kernels.joint import HeldOutEvidence
 from hierlpr.data.pair_weights import curve_weights
 from hierlpr.data.truth import Truth
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.joint.posterior import evidence_of_others
+from hierlpr.joint.posterior import posteriors
 from hierlpr.joint.prior import LabelPrior, fit_prior
 from hierlpr.lpr import LPRCurves, ScoreGroups, refit
 from hierlpr.lpr.bins import LabelBins
@@ -100,7 +100,8 @@ class CrossFitting:
             log_odds = table.take(at) + part * rise.take(at)
             own[:, start:stop] = np.where(missing, 0.0, log_odds - prior_log_odds)
             lpr = np.where(missing, np.nan, 1.0 / (1.0 + np.exp(-log_odds)))
-            others[:, start:stop] = evidence_of_others(lpr.T, prior, self.hierarchy).T
+            evidence = posteriors(lpr.T, prior, self.hierarchy, of_others=True, n_jobs=1)
+            others[:, start:stop] = evidence.T
 
         run_chunks(write, cached_chunks(place.shape[1], len(place)), self.n_jobs)
 

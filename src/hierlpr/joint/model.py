@@ -18,17 +18,18 @@ from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.matrices import close_rows
 from hierlpr.joint.held_out import CrossFitting, cached_chunks
-from hierlpr.joint.posterior import LPR_EDGE, evidence_of_others, is_exact, posteriors
+from hierlpr.joint.posterior import LPR_EDGE, is_exact, posteriors
 from hierlpr.joint.prior import LabelPrior, fit_prior
 from hierlpr.joint.tempering import (
-    CANDIDATES,
     EXACT,
     LOSS_MARGINS,
     PLAIN,
     RANKING_MARGINS,
+    USES,
     Tempering,
     learn_weights,
     losses_of,
+    raise_to_largest,
     ranking_gain,
     trusted_share,
 )
@@ -77,7 +78,7 @@ class JointModel:
 
     def describe(self) -> str:
         """Describe whether and how strongly the joint posterior is used, and why."""
-        if not self.is_used or self.is_exact:
+        if self.tempering.use in ("none", "largest") or self.is_exact:
             return self.tempering.describe()
         return (
             f"{self.tempering.describe()} The hierarchy is too complex for exact inference: every "
@@ -119,29 +120,20 @@ class JointModel:
                [0.7 , 0.26]])
         """
         values = align(lpr, self.hierarchy, name="lpr").values
-        return self.posterior(values, absent=absent, n_jobs=n_jobs)
-
-    def posterior(
-        self, values: Matrix, *, absent: Float | None = None, n_jobs: int | None = None
-    ) -> Any:
-        """Do what `transform` does with LPRs in the order of the labels."""
-        threads = n_jobs_or_default(n_jobs)
-        if isinstance(values, np.ndarray):
-            # NaN fails both comparisons, so complete matrices in range need no copy.
-            if values.size and not (values.min() >= 0.0 and values.max() <= 1.0):
-                complete = np.where(np.isnan(values), 0.0, values)
-                check_unit_interval(complete, self.hierarchy.labels, name="lpr")
+        threads, is_dense = n_jobs_or_default(n_jobs), isinstance(values, np.ndarray)
+        present = np.where(np.isnan(values), 0.0, values) if is_dense else values
+        check_unit_interval(present, self.hierarchy.labels, name="lpr")
+        if is_dense:
             return self._dense(values, threads)
-        check_unit_interval(values, self.hierarchy.labels, name="lpr")
         return self._sparse(values, absent, threads) if self.is_used else values
 
     def _dense(self, lpr: Float, n_jobs: int) -> Float:
-        use = self.tempering.use
+        h, use = self.hierarchy, self.tempering.use
         if use == "none":
             missing = np.isnan(lpr)
             return np.where(missing, self.prior.prevalence, lpr) if missing.any() else lpr
         if use == "exact":
-            return posteriors(lpr, self.prior, self.hierarchy, n_jobs=n_jobs)[0]
+            return posteriors(lpr, self.prior, h, n_jobs=n_jobs)
         prior, weights, out = self.prior, self.tempering, np.empty_like(lpr)
 
         def temper(start: int, stop: int) -> None:
@@ -149,8 +141,11 @@ class JointModel:
             inside = np.clip(part, LPR_EDGE, 1.0 - LPR_EDGE)
             own = np.log(inside / (1.0 - inside)) - prior.log_odds
             log_odds = weights.own * np.where(np.isnan(own), 0.0, own)
-            log_odds += weights.others * evidence_of_others(part, prior, self.hierarchy)
+            if use != "largest":
+                others = posteriors(part, prior, h, of_others=True, n_jobs=1)
+                log_odds += weights.others * others
             log_odds += prior.log_odds + weights.shift
+            log_odds = raise_to_largest(log_odds, h, weights.rise)
             np.divide(1.0, 1.0 + np.exp(-log_odds), out=out[start:stop])
 
         run_chunks(temper, cached_chunks(*lpr.shape), n_jobs)
@@ -230,7 +225,7 @@ def fit_joint(
 
 
 def _learn(parts: CrossFitting) -> Tempering:
-    """Choose among LPRs, the unchanged posterior and learned weights, by held-out samples."""
+    """Choose how to combine the scores of a sample, by held-out samples."""
     h, n_jobs = parts.hierarchy, parts.n_jobs
     evidence = parts.evidence({part: frozenset((part,)) for part in range(N_PARTS)})
     # Each part judges weights that were learned from the other parts. The evidence about those must
@@ -243,9 +238,15 @@ def _learn(parts: CrossFitting) -> Tempering:
     for judges in range(n_judging):
         others = {part: frozenset((part, judges)) for part in range(N_PARTS) if part != judges}
         learned = learn_weights(parts.evidence(others), h, n_jobs)
-        candidates.append(dict(zip(CANDIDATES, (plain, exact, learned), strict=True)))
-        losses.append([losses_of(evidence, x, judges, n_jobs) for x in candidates[-1].values()])
-    loss = dict(zip(CANDIDATES, np.concatenate(losses, axis=1), strict=True))
+        weights_of = dict(zip(USES, (plain, exact, learned, plain, learned), strict=True))
+        candidates.append(weights_of)
+        losses.append(
+            [
+                losses_of(evidence, x, judges, h, n_jobs, float(use.endswith("largest")))
+                for use, x in weights_of.items()
+            ]
+        )
+    loss = dict(zip(USES, np.concatenate(losses, axis=1), strict=True))
     use = min(loss, key=lambda name: float(loss[name].mean()))
     gains = loss["none"] - loss[use]
     gain, error = float(gains.mean()), float(gains.std(ddof=1) / np.sqrt(gains.size))
@@ -253,7 +254,8 @@ def _learn(parts: CrossFitting) -> Tempering:
     share = trusted_share(gain, error, LOSS_MARGINS, gains.size)
     if share > 0.0:
         towards = [plain + share * (each[use] - plain) for each in candidates]
-        rise, rise_error = ranking_gain(evidence, towards, h, n_jobs)
+        height = share if use.endswith("largest") else 0.0
+        rise, rise_error = ranking_gain(evidence, towards, h, n_jobs, height)
         share *= trusted_share(rise, rise_error, RANKING_MARGINS, gains.size)
     choice: dict[str, Any] = {
         "loss": {name: float(each.mean()) for name, each in loss.items()},
@@ -264,6 +266,7 @@ def _learn(parts: CrossFitting) -> Tempering:
     }
     if share == 0.0:
         return Tempering.of(plain, "none", **choice)
-    full = exact if use == "exact" else learn_weights(evidence, h, n_jobs)
-    use = use if share == 1.0 else "label"  # no longer unchanged
+    full = {"exact": exact, "largest": plain}.get(use)
+    full = learn_weights(evidence, h, n_jobs) if full is None else full
+    use = "label" if use == "exact" and share < 1.0 else use  # no longer unchanged
     return Tempering.of(plain + share * (full - plain), use, share=share, **choice)

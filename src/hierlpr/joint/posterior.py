@@ -6,9 +6,9 @@ A sample may have any number of labels; for taxonomies in which siblings exclude
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from heapq import heapify, heappop, heappush
-from typing import Any
 
 import numpy as np
 import scipy
@@ -37,14 +37,13 @@ def posteriors(
     prior: LabelPrior,
     hierarchy: Hierarchy,
     *,
-    with_posterior: bool = True,
-    with_others: bool = False,
+    of_others: bool = False,
     n_jobs: int | None = None,
-) -> tuple[Float, Float]:
-    r"""Return P(label | all scores of its sample), and the evidence of the other labels.
+) -> Float:
+    r"""Return P(label | all scores of its sample).
 
-    `lpr` (samples x labels) is in [0, 1], and NaN where the score is missing. The evidence is the
-    log-odds that the other labels add to the LPR. An array that is not wanted is empty.
+    `lpr` (samples x labels) is in [0, 1], and NaN where the score is missing. With `of_others`,
+    return the evidence of the other labels instead: the log-odds that they add to the LPR.
 
     Notes
     -----
@@ -64,68 +63,51 @@ def posteriors(
     ----------
     Keys ``pearl1988``, ``lauritzen1988``, ``chow1968`` in ``docs/references.bib``.
     """
-    wanted = with_posterior, with_others
     tree = None if hierarchy.is_forest else junction_tree(hierarchy)
     if tree is None:
-        return forest_posteriors(lpr, prior, hierarchy, wanted, n_jobs)
+        return forest_posteriors(lpr, prior, hierarchy, of_others=of_others, n_jobs=n_jobs)
     # One parent per label instead of the tree loses up to .004 in AU(PRC) and 5 % in log-loss where
     # labels have several parents and are likely given them, so the exact pass is worth its code.
     cliques, families = tree
     order, table = hierarchy.order, np.empty(cliques.table_ptr[-1])
     fill_tables(prior.conditional[order], *families, cliques.table_ptr, table)
     is_beyond = np.zeros(lpr.shape[0], dtype=bool)  # samples that exceed the range of floats
-    prevalence, cliques = prior.prevalence[order], cliques._replace(table=table)
+    shared = order, prior.prevalence[order], cliques._replace(table=table), BOUNDS, of_others
 
-    def run(values: Float, start: int, stop: int, posterior: Float, others: Float) -> None:
-        shared = order, prevalence, cliques, BOUNDS
-        joint_dag(values, start, stop, *shared, posterior, others, is_beyond)
+    def run(values: Float, start: int, stop: int, out: Float) -> None:
+        joint_dag(values, start, stop, *shared, out, is_beyond)
 
-    outputs = _run(run, lpr, wanted, n_jobs)
-    failed = np.flatnonzero(is_beyond)
-    if failed.size:
-        again = forest_posteriors(lpr[failed], prior, hierarchy, wanted, n_jobs)
-        for whole, part in zip(outputs, again, strict=True):
-            if whole.size:
-                whole[failed] = part
-    return outputs
-
-
-def evidence_of_others(lpr: Float, prior: LabelPrior, hierarchy: Hierarchy) -> Float:
-    """Return the log-odds that the other labels add to each LPR, in one thread."""
-    options: Any = {"with_posterior": False, "with_others": True, "n_jobs": 1}
-    return posteriors(lpr, prior, hierarchy, **options)[1]
+    out = _by_sample(run, lpr, n_jobs)
+    if is_beyond.any():
+        out[is_beyond] = forest_posteriors(lpr[is_beyond], prior, hierarchy, of_others=of_others)
+    return out
 
 
 def forest_posteriors(
     lpr: Float,
     prior: LabelPrior,
     hierarchy: Hierarchy,
-    wanted: tuple[bool, bool] = (True, False),
+    *,
+    of_others: bool = False,
     n_jobs: int | None = None,
-) -> tuple[Float, Float]:
+) -> Float:
     """Return `posteriors` on the forest in which every label keeps only its rarest parent."""
     parent, on = main_forest(prior, hierarchy)
-    order = hierarchy.order
-    tree = Tree(order, parent, on, 1.0 - on, prior.prevalence[order])
+    tree = Tree(hierarchy.order, parent, on, 1.0 - on, prior.prevalence[hierarchy.order])
 
-    def run(values: Float, start: int, stop: int, posterior: Float, others: Float) -> None:
-        joint_forest(values, start, stop, tree, BOUNDS, posterior, others)
+    def run(values: Float, start: int, stop: int, out: Float) -> None:
+        joint_forest(values, start, stop, tree, BOUNDS, of_others, out)
 
-    return _run(run, lpr, wanted, n_jobs)
+    return _by_sample(run, lpr, n_jobs)
 
 
-def _run(
-    kernel: Any, lpr: Float, wanted: tuple[bool, bool], n_jobs: int | None
-) -> tuple[Float, Float]:
-    """Call ``kernel(lpr, start, stop, posterior, others)`` on chunks of samples."""
+def _by_sample(kernel: Callable[..., None], lpr: Float, n_jobs: int | None) -> Float:
+    """Call ``kernel(lpr, start, stop, out)`` on chunks of samples."""
     values, threads = np.ascontiguousarray(lpr), threads_for(lpr.size, n_jobs)
-    posterior, others = (np.empty(values.shape if x else (0, 0)) for x in wanted)
-    run_chunks(
-        lambda start, stop: kernel(values, start, stop, posterior, others),
-        row_chunks(values.shape, threads),
-        threads,
-    )
-    return posterior, others
+    out = np.empty(values.shape)
+    bounds = row_chunks(values.shape, threads)
+    run_chunks(lambda start, stop: kernel(values, start, stop, out), bounds, threads)
+    return out
 
 
 def is_exact(hierarchy: Hierarchy) -> bool:
@@ -169,7 +151,7 @@ def joint_posterior(log_evidence: Float, conditional: Float, hierarchy: Hierarch
     # Any prevalence will do: it cancels in the likelihood ratios.
     share = np.clip(conditional, LPR_EDGE, 1.0 - LPR_EDGE)
     prior = LabelPrior(np.full(hierarchy.n_labels, 0.5), share)
-    return posteriors(scipy.special.expit(log_evidence), prior, hierarchy)[0]
+    return posteriors(scipy.special.expit(log_evidence), prior, hierarchy)
 
 
 # -- junction trees -------------------------------------------------------------------------------

@@ -13,14 +13,16 @@ from numpy.typing import NDArray
 
 from hierlpr._kernels._jit import even_chunks, run_chunks
 from hierlpr._kernels.joint import Cells, HeldOutEvidence, fit_weights, gather_cells
+from hierlpr._kernels.traversal import max_up
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.metrics.influence import au_prc_influence
 from hierlpr.ranking.blocks import consistent_scores
 
 Float = NDArray[np.float64]
 
-CANDIDATES = ("none", "exact", "label")  # LPRs, the joint posterior, weights per label
-USES = (*CANDIDATES, "shared", "depth")  # the last two in older model files only
+# LPRs, the joint posterior, weights per label; LPRs, or what these weights give, raised to the
+# largest value at or below each label.
+USES = ("none", "exact", "label", "largest", "label and largest")
 
 PLAIN = np.array([1.0, 0.0, 0.0])  # own, others, shift: the unchanged LPR
 EXACT = np.array([1.0, 1.0, 0.0])  # the unchanged joint posterior
@@ -51,7 +53,8 @@ class Tempering:
 
     The log-odds of a label are those of its prior, plus `own` times the evidence of its own score,
     plus `others` times the evidence of the other labels, plus `shift`: (1, 0, 0) is the LPR
-    (`use` is "none"), (1, 1, 0) the joint posterior ("exact"), anything else is learned. `loss` is
+    (`use` is "none"), (1, 1, 0) the joint posterior ("exact"), anything else is learned ("label").
+    They are then raised toward the largest at or below the label if `use` says so. `loss` is
     the held-out log-loss per sample of each candidate, empty if there was no choice. `gain` is that
     of the LPRs minus that of the best candidate, `ranking_gain` the gain in AU(PRC), each with its
     standard error. `share` says how far the weights go from the LPR to the best candidate: 1 if
@@ -68,6 +71,11 @@ class Tempering:
     share: float = 1.0
     ranking_gain: float = 0.0
     ranking_error: float = 0.0
+
+    @property
+    def rise(self) -> float:
+        """How far log-odds are raised toward the largest at or below their label."""
+        return self.share if self.use.endswith("largest") else 0.0
 
     @classmethod
     def fixed(cls, use: str, n_labels: int) -> Tempering:
@@ -105,10 +113,15 @@ class Tempering:
             return "The joint posterior is used unchanged."
         plain = self.loss["none"]
         scope = "unchanged" if self.use == "exact" else "with one weight per label"
+        what = f"The joint posterior is used {scope} (mean weight of other labels' evidence "
+        what += f"{self.others.mean():.2f})"
+        if self.use == "largest":
+            what = "Each label gets the largest LPR at or below it"
+        elif self.rise > 0.0:
+            what += ", and each label gets the largest probability at or below it"
         text = (
-            f"The joint posterior is used {scope} (mean weight of other labels' evidence "
-            f"{self.others.mean():.2f}): held-out log-loss {plain - self.gain:.4g} per sample "
-            f"instead of {plain:.4g} (gain {self.gain:.3g} +- {self.gain_error:.2g})."
+            f"{what}: held-out log-loss {plain - self.gain:.4g} per sample instead of {plain:.4g} "
+            f"(gain {self.gain:.3g} +- {self.gain_error:.2g})."
         )
         if self.share == 1.0:
             return text
@@ -129,8 +142,21 @@ def trusted_share(gain: float, error: float, margins: tuple[float, float], n: in
     return float(gain > least) if gain >= full else max(0.0, (gain - least) / (full - least))
 
 
+def raise_to_largest(log_odds: Float, hierarchy: Hierarchy, rise: float) -> Float:
+    """Return log-odds (n_samples, n_labels), moved toward the largest at or below each label."""
+    if rise == 0.0:
+        return log_odds
+    raised = np.array(log_odds, order="C")
+    max_up(raised, hierarchy.order, hierarchy.parent_ptr, hierarchy.parent_idx)
+    return raised if rise == 1.0 else log_odds + rise * (raised - log_odds)
+
+
 def ranking_gain(
-    evidence: HeldOutEvidence, weights: Sequence[Float], hierarchy: Hierarchy, n_jobs: int = 1
+    evidence: HeldOutEvidence,
+    weights: Sequence[Float],
+    hierarchy: Hierarchy,
+    n_jobs: int = 1,
+    rise: float = 0.0,
 ) -> tuple[float, float]:
     """Return the gain in AU(PRC) over the LPRs on held-out samples, and its standard error.
 
@@ -140,11 +166,13 @@ def ranking_gain(
     truth = evidence.truth[:, :n_samples].T
     weight: Any = evidence.weight[:, :n_samples].T if evidence.weight.size else 1.0
     areas = []
-    for candidate in (np.tile(PLAIN, (len(weights), hierarchy.n_labels, 1)), weights):
+    plain = np.tile(PLAIN, (len(weights), hierarchy.n_labels, 1))
+    for candidate, candidate_rise in ((plain, 0.0), (weights, rise)):
         score = np.empty(truth.shape)
         for fold, each in enumerate(candidate):
             at = slice(*evidence.fold_ptr[fold : fold + 2])
-            p = scipy.special.expit(tempered_log_odds(evidence, each, at, fold).T)
+            log_odds = tempered_log_odds(evidence, each, at, fold).T
+            p = scipy.special.expit(raise_to_largest(log_odds, hierarchy, candidate_rise))
             score[at] = consistent_scores(p, hierarchy, n_jobs=n_jobs)
         areas.append(au_prc_influence(truth, score, weight))
     (before, influence_before), (after, influence_after) = areas
@@ -159,7 +187,14 @@ def tempered_log_odds(evidence: HeldOutEvidence, weights: Float, at: slice, fold
     return log_odds
 
 
-def losses_of(evidence: HeldOutEvidence, weights: Float, fold: int, n_jobs: int = 1) -> Float:
+def losses_of(
+    evidence: HeldOutEvidence,
+    weights: Float,
+    fold: int,
+    hierarchy: Hierarchy,
+    n_jobs: int = 1,
+    rise: float = 0.0,
+) -> Float:
     """Return the log-loss of every sample of one fold."""
     first, last = (int(x) for x in evidence.fold_ptr[fold : fold + 2])
     loss = np.empty(last - first)
@@ -167,6 +202,7 @@ def losses_of(evidence: HeldOutEvidence, weights: Float, fold: int, n_jobs: int 
     def add_up(start: int, stop: int) -> None:
         at = slice(first + start, first + stop)
         log_odds = tempered_log_odds(evidence, weights, at, fold)
+        log_odds = raise_to_largest(log_odds.T, hierarchy, rise).T
         against = np.where(evidence.truth[:, at], -log_odds, log_odds)
         # Several times as fast as logaddexp.
         pair = np.maximum(against, 0.0) + np.log(1.0 + np.exp(-np.abs(against)))

@@ -44,13 +44,12 @@ def shifted_prevalence(
 ) -> Float:
     r"""Estimate the prevalence of every label among new samples, assuming pure label shift.
 
-    `lpr` are those of the new samples by the model, NaN where a score is missing. With `joint` the
-    likelihood is that of all scores of a sample, which must be independent given its labels.
-    Neither likelihood can replace the other: all scores together show shifts that single labels
-    miss, but where scores are not independent, as in Enron, they seem to be far more evidence than
-    they are. With `together`, a common tilt of all roots is an explanation too, because a test says
-    that the number of labels per sample has changed. `chance` is that of moving any prevalence
-    where none has moved.
+    `lpr` are those of the new samples, NaN where a score is missing. With `joint` the likelihood is
+    that of all scores of a sample, which must be independent given its labels. Neither likelihood
+    can replace the other: all scores together show shifts that single labels miss, but where scores
+    are not independent, as in Enron, they seem to be far more evidence than they are. With
+    `together`, a common tilt of all roots is an explanation too. `chance` is that of moving any
+    prevalence where none has moved.
 
     Notes
     -----
@@ -76,8 +75,7 @@ def shifted_prevalence(
     forest = RarestParentForest.of(base, hierarchy)
     mean = np.clip(model.seen.mean_lpr, EDGE, 1.0 - EDGE)
     n_before, positive = model.seen.total.sum(axis=1), model.seen.positive.sum(axis=1)
-    n_now = np.maximum(np.count_nonzero(~np.isnan(lpr), axis=0), 1)
-    scale = n_before / (n_before + n_now)
+    scale = n_before / (n_before + np.maximum(np.count_nonzero(~np.isnan(lpr), axis=0), 1))
     rarer = np.maximum(np.minimum(positive, n_before - positive), EDGE)
     trust = rarer / (rarer + ENOUGH_POSITIVES)
     likelihood: Likelihood
@@ -105,9 +103,10 @@ def average_over_tilts(
         common = find_tilts(likelihood, start, price=price)
         if common[2] + gain.max() > worth:
             tilt, labels, _ = common
-    log_weights, tilts = [0.0], [tilt]
-    if labels:
-        log_weights, tilts = [], []
+    if not tilt.any():
+        return base.copy()
+    # A common tilt alone has no label to be exchanged.
+    log_weights, tilts = ([], []) if labels else ([0.0], [tilt])
     for k in labels:
         without = tilt.copy()
         without[k] = 0.0
@@ -118,8 +117,6 @@ def average_over_tilts(
             log_weights.append(float(gain.max() + np.log(weight.sum())) - before)
             tilts.append(without.copy())
             tilts[-1][other] += weight @ SHIFTS / weight.sum()
-    if not tilt.any():
-        return base.copy()
     share = np.exp(np.array(log_weights) - max(log_weights))
     rates = share @ likelihood.forest.rates(np.stack(tilts)) / share.sum()
     return np.asarray(np.clip(rates, EDGE, 1.0 - EDGE))
@@ -174,7 +171,7 @@ class RarestParentForest(NamedTuple):
         """P(label) given log likelihood ratios, or under tilts, of shape (n_cases, n_labels)."""
         values = np.ascontiguousarray(scipy.special.expit(log_ratios))
         rates = np.empty_like(values)
-        joint_forest(values, 0, len(values), self.tree, BOUNDS, rates, np.empty((0, 0)))
+        joint_forest(values, 0, len(values), self.tree, BOUNDS, False, rates)
         return np.asarray(np.clip(rates, EDGE, 1.0 - EDGE))
 
     def shifts(self, tilts: Float) -> Float:
@@ -186,12 +183,12 @@ class ShiftLikelihood(NamedTuple):
     """Sum of the log-likelihoods of single labels: `table` is (n_labels, SHIFTS.size).
 
     `lpr` (n_samples, n_labels) are LPRs less their means in the fit, times the weights of labels in
-    the table, and 0 where they are missing; None if labels are independent.
+    the table, and 0 where they are missing.
     """
 
     forest: RarestParentForest
     table: Float
-    lpr: Float | None = None
+    lpr: Float
 
     def at(self, tilts: Float) -> Float:
         """Log-likelihoods of tilts of shape (n_cases, n_labels)."""
@@ -199,17 +196,17 @@ class ShiftLikelihood(NamedTuple):
 
     def gains(self, tilt: Float, k: int, steps: Float) -> Float:
         """Log-likelihood gained by each of several steps of the tilt of label `k`."""
-        tilts = np.repeat(tilt[None], steps.size + 1, axis=0)
-        tilts[1:, k] += steps
-        value = self.at(tilts)
-        return np.asarray(value[1:] - value[0])
+        tilts = np.repeat(tilt[None], steps.size, axis=0)
+        tilts[:, k] += steps
+        return np.asarray(self.at(tilts) - self.at(tilt[None]))
 
     def common_gains(self, steps: Float) -> Float:
         """Log-likelihood gained by the same tilt of all roots, with one prior."""
-        tilts = np.zeros((steps.size + 1, self.table.shape[0]))
-        tilts[1:, self.forest.roots] = steps[:, None]
-        value = _interpolate(self.table + prior_cost(SHIFTS), self.forest.shifts(tilts)).sum(axis=1)
-        return np.asarray(value[1:] - value[0] - prior_cost(steps))
+        tilts = np.zeros((steps.size, self.table.shape[0]))
+        tilts[:, self.forest.roots] = steps[:, None]
+        without_prior = self._replace(table=self.table + prior_cost(SHIFTS))
+        gain = without_prior.at(tilts) - without_prior.at(np.zeros_like(tilts[:1]))
+        return np.asarray(gain - prior_cost(steps))
 
     def candidates(self, tilt: Float) -> list[int]:
         """Labels with the steepest score statistic, relative to its variance."""
@@ -229,8 +226,6 @@ class ShiftLikelihood(NamedTuple):
 
     def inflation(self, tilt: Float, k: int) -> float:
         """Variance of the score statistic of a tilt, relative to independent labels; at least 1."""
-        if self.lpr is None:
-            return 1.0
         ends = np.repeat(tilt[None], 2, axis=0)
         ends[:, k] += 1e-3, -1e-3
         each = self.lpr * (np.subtract(*self.forest.shifts(ends)) / 2e-3)
@@ -267,7 +262,7 @@ class JointShiftLikelihood:
     forest: RarestParentForest
     log_ratio: Float  # of every score; 0 where it is missing
     scale: Float
-    trust: Float | None = None
+    trust: Float
     _last: tuple[Float, Float, Float] | None = None
 
     def _at(self, tilt: Float) -> tuple[Float, Float]:
@@ -293,7 +288,7 @@ class JointShiftLikelihood:
 
     def inflation(self, tilt: Float, k: int) -> float:
         """Price of a tilt relative to that of a label with many positives in the fit."""
-        return 1.0 if self.trust is None else 1.0 / float(self.trust[k])
+        return 1.0 / float(self.trust[k])
 
     def candidates(self, tilt: Float) -> list[int]:
         """Labels whose posteriors differ most from their prevalences, relative to the variance."""

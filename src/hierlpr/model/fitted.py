@@ -89,7 +89,7 @@ class FittedModel:
         else:
             lpr = self.lpr_.curves.evaluate(table.values, **options)
             absent = None if implied is None else implied.absent
-            lpr = self.joint_.posterior(lpr, absent=absent, **options)
+            lpr = self.joint_.transform(lpr, absent=absent, **options)
         if not isinstance(lpr, np.ndarray):
             lpr.sort_indices()
         return Table(lpr, table.labels, table.samples, table.backend)
