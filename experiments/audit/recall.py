@@ -125,12 +125,12 @@ class Population:
 
     def uniform(self, checks, rng):
         """Return the outcome of an audit that draws uniformly without control variates."""
-        before = planning._designs
-        planning._designs = lambda grids: [(None, 0.0)]
+        before = planning._best_design
+        planning._best_design = lambda grids, checks: (None, 0.0)
         try:
             return self.audit(checks, rng)
         finally:
-            planning._designs = before
+            planning._best_design = before
 
     def calibrate(self, checks, rng):
         """Return the outcome of `calibrate` on fully labelled random samples."""

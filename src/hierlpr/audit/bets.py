@@ -9,7 +9,7 @@ from itertools import takewhile
 import numpy as np
 from scipy.special import expit, logit, ndtr
 
-from hierlpr.audit.plan import LEAST_CHANCE, WITHIN, Bool, Float, Index, Plan
+from hierlpr.audit.plan import WITHIN, Bool, Float, Index, Plan
 from hierlpr.cutoff.guarantee import LARGEST_STAKE, log_wealth
 
 # The mean square gain of the plan has the weight of this many checks.
@@ -77,8 +77,7 @@ def gains(plan: Plan, correct: Bool, n_answers: int) -> tuple[Float, Float]:
     `correct` is that of the instances of the first `n_answers` units.
     """
     listed, tests, alpha = plan.listed.take(slice(correct.size)), plan.tests, plan.promise.alpha
-    chance = np.clip(listed.score, LEAST_CHANCE, 1.0 - LEAST_CHANCE)
-    gain = listed.gains(correct, alpha) - plan.rho * listed.gains(chance, alpha)
+    gain = listed.gains(correct, alpha) - plan.rho * listed.gains(listed.chance, alpha)
     beyond = np.zeros((tests.level.size, n_answers))
     for test, pair in enumerate(zip(tests.level, tests.limit, tests.group, strict=True)):
         called = listed.called(*pair)
@@ -102,7 +101,7 @@ def expect_passed(
     """
     listed = plan.listed.take(slice(correct.size))
     within = WITHIN if listed.allowed is None else 1.0  # a name is right if those below it are
-    log_odds = logit(np.clip(listed.score, LEAST_CHANCE, 1.0 - LEAST_CHANCE))
+    log_odds = logit(listed.chance)
     shifts = np.linspace(-SHIFTS, SHIFTS, 121)
     expected = expit(log_odds[answered] + shifts[:, None]).sum(axis=1)
     chance = expit(log_odds + shifts[np.argmin(np.abs(expected - correct[answered].sum()))])

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit, ndtr
 
 from hierlpr.cutoff.goal import Promise
-from hierlpr.cutoff.guarantee import LARGEST_STAKE
+from hierlpr.cutoff.guarantee import LARGEST_STAKE, front
 from hierlpr.cutoff.instances import sample_places
 
 Float = NDArray[np.float64]
@@ -26,7 +26,9 @@ PESSIMISM, OPTIMISM = 1.0, 0.5
 HOPELESS = -2.0
 # Correlation between two calls of a unit, for planning.
 WITHIN = 0.3
-N_LEVELS, N_DESIGNS = 60, 5
+N_LEVELS = 60
+# Draws by calls are tried at these places in the list of levels; all but the last have fewer calls.
+PLACES = (0.6, 0.8, 0.9, 1.0)
 # The design, and which calls are tested at all, are chosen on at most so many units.
 N_PLANNING = 20_000
 LEAST_CHANCE = 1e-6
@@ -46,6 +48,11 @@ class Listed(NamedTuple):
     group: NDArray[np.int32]
     n_units: int
     allowed: float | None = None
+
+    @property
+    def chance(self) -> Float:
+        """The scores as chances that are neither 0 nor 1."""
+        return np.clip(self.score, LEAST_CHANCE, 1.0 - LEAST_CHANCE)
 
     def take(self, rows: NDArray[Any] | slice) -> Listed:
         """Keep some instances."""
@@ -135,9 +142,9 @@ def plan_audit(
     Units are drawn one by one without replacement, with probabilities in proportion to :math:`q`:
     in the order of independent exponential times over :math:`q`. Designs are uniform draws, or 5 %
     uniform and 95 % in proportion to the calls at some level; both with and without the expected
-    gains as control variates. The design with the largest product of expected correct calls and
-    chance to be certified is used, on average over the chances as they are and with log-odds lower
-    by half of `PESSIMISM`. Groups add up, and have equal parts of the draws by calls.
+    gains as control variates. The design with the most correct calls that can be expected to be
+    certified is used, on average over the chances as they are and with log-odds lower and higher by
+    `OPTIMISM`. Groups add up, and have equal parts of the draws by calls.
 
     Tests go from the pair that passes most surely with log-odds lower by all of it to those with
     more calls, and end where even higher chances leave no hope. A poor plan costs power, never
@@ -193,15 +200,11 @@ def _levels(listed: Listed, promise: Promise) -> Float:
     The lowest is the last where the target is met if log-odds are higher by `OPTIMISM`.
     """
     order = np.argsort(listed.score, kind="stable")[::-1]
-    gains = listed.gains(expit(_log_odds(listed.score) + OPTIMISM), promise.alpha)
+    gains = listed.gains(expit(logit(listed.chance) + OPTIMISM), promise.alpha)
     enough = np.flatnonzero(np.cumsum(gains[order]) + (listed.allowed or 0.0) >= 0.0)
     most = int(enough[-1]) + 1 if enough.size else 1
     counts = np.unique(np.rint(np.geomspace(max(1, most // 50), most, N_LEVELS)).astype(np.int64))
     return np.unique(listed.score[order[counts - 1]])[::-1].copy()
-
-
-def _log_odds(score: Float) -> Float:
-    return np.asarray(logit(np.clip(score, LEAST_CHANCE, 1.0 - LEAST_CHANCE)))
 
 
 def _probability(grids: list[_Grid], levels: list[float] | None) -> Float:
@@ -219,21 +222,18 @@ def _probability(grids: list[_Grid], levels: list[float] | None) -> Float:
 
 
 def _best_design(grids: list[_Grid], checks: int) -> tuple[list[float] | None, float]:
-    """Return the levels of draws by calls (None: uniform) and `rho` of the best design.
-
-    It has the most correct calls that can be expected to be certified.
-    """
+    """Return the levels of draws by calls (None: uniform) and `rho` of the best design."""
     designs: list[list[float] | None] = [None]
-    for share in np.linspace(0.0, 1.0, N_DESIGNS + 1)[1:]:
-        levels = [float(x.level[int(share * (x.level.size - 1))]) for x in grids]
-        designs += [levels] if levels not in designs else []
+    for place in PLACES:
+        designs.append([float(x.level[int(place * (x.level.size - 1))]) for x in grids])
 
     def value(design: tuple[list[float] | None, float]) -> float:
         (levels, rho), total = design, 0.0
         probability = _probability(grids, levels)
-        for grid, shift in product(grids, (0.0, -0.5 * PESSIMISM)):
-            hits, _, margin = grid.expect(probability, rho, shift, checks)
-            total += float((hits * ndtr(margin)).max())
+        for grid, shift in product(grids, (OPTIMISM, 0.0, -OPTIMISM)):
+            hits, _, margin = (x.ravel() for x in grid.expect(probability, rho, shift, checks))
+            at = front(margin, hits)  # as if one common error decided which of these pass
+            total += float(np.diff(hits[at], prepend=0.0) @ ndtr(margin[at]))
         return total
 
     return max(product(designs, (0.0, 1.0)), key=value)
@@ -260,6 +260,7 @@ class _Grid:
         self.first = np.flatnonzero(is_first)
         self.group = np.cumsum(is_first) - 1
         self.place = self.up_to(np.ones(listed.score.size))
+        self._at_chances: dict[float, tuple[Float, ...]] = {}
         self.worst = self.up_to(listed.gains(np.zeros(listed.score.size), promise.alpha))
 
     def up_to(self, values: Float) -> Float:
@@ -283,10 +284,20 @@ class _Grid:
         by_limit = np.maximum.accumulate(out.reshape(self.shape), axis=0)
         return np.asarray(np.maximum.accumulate(by_limit, axis=1))
 
-    def control(self, rho: float) -> Float:
-        """Return the control variate at each place: `rho` times the gain by the chances."""
-        chance = np.clip(self.listed.score, LEAST_CHANCE, 1.0 - LEAST_CHANCE)
-        return np.asarray(rho * self.up_to(self.listed.gains(chance, self.promise.alpha)))
+    def at_chances(self, shift: float) -> tuple[Float, ...]:
+        """Return what is expected if all log-odds are shifted, whatever the design.
+
+        Gain and variance at each place; gain and correct calls of each pair, summed over units.
+        """
+        if shift not in self._at_chances:
+            chance = expit(logit(self.listed.chance) + shift)
+            gain = self.up_to(self.listed.gains(chance, self.promise.alpha))
+            variance = chance * (1.0 - chance)
+            if self.listed.allowed is None:
+                variance = self.up_to(variance) * (1.0 + WITHIN * (self.place - 1.0))
+            values = gain, variance, self.sum(gain), self.sum(self.up_to(chance))
+            self._at_chances[shift] = values
+        return self._at_chances[shift]
 
     def expect(
         self, probability: Float, rho: float, shift: float, checks: int
@@ -296,38 +307,31 @@ class _Grid:
         The margin is by how many standard deviations the log wealth of a constant stake exceeds its
         goal, as in :mod:`hierlpr.cutoff.guarantee`.
         """
-        chance, n = expit(_log_odds(self.listed.score) + shift), self.listed.n_units
+        n, goal = self.listed.n_units, math.log(1.0 / self.promise.delta)
         weight = 1.0 / np.where(probability > 0.0, n * probability, 1.0)
-        control, hits = self.control(rho), self.up_to(chance)
-        gain = self.up_to(self.listed.gains(chance, self.promise.alpha))
-        variance = chance * (1.0 - chance)
-        if self.listed.allowed is None:
-            variance = self.up_to(variance) * (1.0 + WITHIN * (self.place - 1.0))
-        difference = (self.sum(gain) - self.sum(control)) / n
-        mean = (self.sum(gain) + self.allowed) / n
-        square = self.sum(variance + (gain - control) ** 2, weight) / n
+        gain, variance, total, hits = self.at_chances(shift)
+        control, _, total_control, _ = self.at_chances(0.0)
+        difference, mean = (total - rho * total_control) / n, (total + self.allowed) / n
+        square = self.sum(variance + (gain - rho * control) ** 2, weight) / n
         square = np.maximum(square + mean**2 - difference**2, 1e-12)
-        bound = self.bound(control, weight) - (mean - difference)
-        goal = math.log(1.0 / self.promise.delta)
+        bound = self.bound(rho * control, weight) - (mean - difference)
         stake = np.sqrt(2.0 * goal / (checks * square))
         stake = np.minimum(stake, LARGEST_STAKE / np.maximum(bound, 1e-12))
         deviation = np.sqrt(np.maximum(square - mean**2, 1e-3 * square) * checks)
         margin = (checks * (mean - 0.5 * stake * square) - goal / stake) / deviation
-        return self.sum(hits), square, margin
+        return hits, square, margin
 
     def tests(self, probability: Float, rho: float, checks: int) -> tuple[NDArray[Any], ...]:
         """Return the columns of `Tests` for the pairs that no other exceeds in margin and hits."""
         low, square, margin = self.expect(probability, rho, -PESSIMISM, checks)
         high_margin = self.expect(probability, rho, OPTIMISM, checks)[2].ravel()
         hits, margin = low.ravel(), margin.ravel()
-        by_margin = np.lexsort((-hits, -margin))
-        by_margin = by_margin[hits[by_margin] > 0.0]  # ties can exceed every limit
-        rising = hits[by_margin]
-        at = by_margin[rising > np.append(-1.0, np.maximum.accumulate(rising)[:-1])]
+        at = front(margin, hits)
+        at = at[hits[at] > 0.0]  # ties can exceed every limit
         hopeful = np.flatnonzero(high_margin[at] >= HOPELESS)
         at = at[: hopeful[-1] + 1] if hopeful.size else at[:1]
-        control = self.control(rho)
-        bound = self.bound(control, 1.0 / np.where(probability > 0.0, probability, 1.0))
+        control, _, total, _ = self.at_chances(0.0)
+        bound = self.bound(rho * control, 1.0 / np.where(probability > 0.0, probability, 1.0))
         pairs = self.level[at % self.level.size], self.limit[at // self.level.size]
-        total = self.sum(control) + self.allowed
+        total = rho * total + self.allowed
         return (*pairs, *(x.ravel()[at] for x in (square, total, bound)))

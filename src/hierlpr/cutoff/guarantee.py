@@ -215,7 +215,7 @@ def plan_tests(
         LevelPair(
             float(profile.level[at % profile.level.size]), int(limit.flat[at]), square.flat[at]
         )
-        for at in _front(margin.ravel(), profile.hits.ravel()).tolist()
+        for at in front(margin.ravel(), profile.hits.ravel()).tolist()
     ]
 
 
@@ -242,7 +242,7 @@ def _margins(
     return margin, np.where(is_idle, np.maximum(limit, useful), limit)
 
 
-def _front(margin: Float, hits: Float) -> NDArray[np.intp]:
+def front(margin: Float, hits: Float) -> NDArray[np.intp]:
     """Return the pairs that no other exceeds in both margin and hits, by decreasing margin."""
     by_margin = np.lexsort((-hits, -margin))
     sorted_hits = hits[by_margin]
@@ -288,7 +288,7 @@ def certified_levels(
     square, level = last.mean_square_gain(promise.alpha)[0], profile.level.copy()
     level[-1] = 0.0
     surest = int(np.argmax(margin))
-    falling = surest + _front(margin[surest:], last.hits[0, surest:])
+    falling = surest + front(margin[surest:], last.hits[0, surest:])
     rising = np.arange(surest - 1, -1, -1)
     passed: list[LevelPair] = []
     # Two sequences, two chances to err: they share the error of the group.
