@@ -266,11 +266,13 @@ class Audited:
         options = {"group": None if group is None else np.asarray(group)[label]}
         options["allowed"] = promise.alpha * n_samples if is_named else None
         value = score[sample, label]
-        order, self.population = list_by_unit(value, sample, n_samples, cluster, **options)
-        self.truth = np.asarray(truth)[sample, label][order]
+        self.population = list_by_unit(sample, label, value, n_samples, cluster, **options)
+        self.plan = plan_audit(self.population, promise, checks, rng)
+        self.truth, self.correct = (
+            np.asarray(truth)[x.sample, x.label] for x in (self.population, self.plan.listed)
+        )
         self.n_positives, self.n_samples = np.count_nonzero(truth), n_samples
-        self.plan, rows = plan_audit(self.population, promise, checks, rng)
-        self.correct, self.tests = self.truth[rows], self.plan.tests
+        self.tests = self.plan.tests
         self.n_units = self.plan.time.size
 
     def passed(self, n_answers, horizons):

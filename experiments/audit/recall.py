@@ -145,7 +145,7 @@ class Population:
         """Return the outcome of exact tests on single calls drawn uniformly."""
         score = self.dense_score
         row, column = np.nonzero(score > 0.0)
-        listed = planning.list_by_unit(score[row, column], row, len(score))[1]
+        listed = planning.list_by_unit(row, column, score[row, column], len(score))
         level = planning._levels(listed, self.promise)
         row, column = np.nonzero(score >= level[-1])
         drawn = rng.permutation(row.size)[:checks]

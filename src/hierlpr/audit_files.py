@@ -154,7 +154,7 @@ def continue_audit(
     if checks is not None:
         audit.to_check(checks)
     audit.save(folder)
-    waiting = len({*audit.sample[audit.correct >= 0].tolist()}) - audit.n_checked
+    waiting = len({*audit.plan.listed.sample[audit.correct >= 0].tolist()}) - audit.n_checked
     if answers is not None and audit.n_checked == before:
         notes.append(f"{answers} has no answer that was not known")
     if waiting > 0 and audit.plan.listed.n_units == len(audit.samples):

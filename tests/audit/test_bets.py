@@ -20,10 +20,12 @@ class Case:
         self.score = rng.choice([0.7, 0.8, 0.9, 0.97], (n, k))
         chance = self.score if chance is None else np.full(self.score.shape, chance)
         self.truth = rng.random((n, k)) < chance
-        order, listed = list_by_unit(self.score.ravel(), np.repeat(np.arange(n), k), n)
-        self.plan, rows = plan_audit(listed, promise, checks or n, rng)
-        self.correct = self.truth.ravel()[order[rows]]
-        self.order = listed.unit[rows][np.unique(self.plan.listed.unit, return_index=True)[1]]
+        sample, label = np.divmod(np.arange(n * k), k)
+        listed = list_by_unit(sample, label, self.score.ravel(), n)
+        self.plan = plan_audit(listed, promise, checks or n, rng)
+        listed = self.plan.listed
+        self.correct = self.truth[listed.sample, listed.label]
+        self.order = listed.sample[np.unique(listed.unit, return_index=True)[1]]
         self.n_units = self.plan.time.size
 
     def first(self, n_answers):

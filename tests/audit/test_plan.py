@@ -12,8 +12,8 @@ PROMISE = Promise(0.2, 0.1)
 
 
 def listed_of(score, cluster=None):
-    n, k = score.shape
-    return list_by_unit(score.ravel(), np.repeat(np.arange(n), k), n, cluster)[1]
+    sample, label = np.divmod(np.arange(score.size), score.shape[1])
+    return list_by_unit(sample, label, score.ravel(), len(score), cluster)
 
 
 @given(st.integers(0, 10**6), st.sampled_from([0.0, 1.0]), st.sampled_from([0.0, -1.0]))
@@ -56,19 +56,14 @@ def test_draws_follow_the_calls():
     assert _probability([grid], [0.9]) == pytest.approx(by_calls)
 
 
-def units_of(listed, rows):
-    """Return the units in the order of the draw."""
-    return list(dict.fromkeys(listed.unit[rows].tolist()))
-
-
 def test_the_order_of_draws_is_in_proportion_to_the_probability():
     rng = np.random.default_rng(0)
     score = np.where(np.arange(6)[None] < np.array([[6], [1], [1], [1]]), 0.97, 0.0)
     listed = listed_of(score).take(listed_of(score).score > 0.0)
     plans = [plan_audit(listed, PROMISE, 4, rng) for _ in range(600)]
-    orders = [units_of(listed, rows) for _, rows in plans]
+    orders = [list(dict.fromkeys(plan.listed.sample.tolist())) for plan in plans]
     q = np.zeros(4)
-    q[orders[0]] = plans[0][0].probability
+    q[orders[0]] = plans[0].probability
     first = np.bincount([order[0] for order in orders], minlength=4) / 600
     assert np.abs(first - q).max() < 3.5 * np.sqrt(0.25 / 600)
     assert all(sorted(order) == np.flatnonzero(q).tolist() for order in orders)
@@ -79,8 +74,8 @@ def test_tests_go_from_sure_to_many_calls_and_units_without_calls_are_not_drawn(
     score = np.clip(rng.beta(4, 1, (300, 5)), 0.01, 0.99)
     score[200:] = 0.01
     listed = listed_of(score)
-    plan, rows = plan_audit(listed, Promise(0.1, 0.1), 100, rng)
-    assert listed.unit[rows].max() < 200
+    plan = plan_audit(listed, Promise(0.1, 0.1), 100, rng)
+    assert plan.listed.sample.max() < 200
     assert plan.probability.sum() == pytest.approx(1.0)
     hits = [score[score >= level].sum() for level in plan.tests.level]
     assert plan.tests.level.size > 5
@@ -90,7 +85,7 @@ def test_tests_go_from_sure_to_many_calls_and_units_without_calls_are_not_drawn(
 
 @pytest.mark.parametrize("score", [[[0.9]], [[0.9], [0.9]], [[0.0]], [[1.0, 1.0]], [[0.1, 0.2]]])
 def test_tiny_populations_have_a_plan(score):
-    plan, _ = plan_audit(listed_of(np.array(score)), PROMISE, 5, np.random.default_rng(0))
+    plan = plan_audit(listed_of(np.array(score)), PROMISE, 5, np.random.default_rng(0))
     assert plan.time.size >= 1
     assert plan.tests.level.size >= 1
 
@@ -100,5 +95,6 @@ def test_clusters_are_drawn_whole():
     listed = listed_of(score, np.array([0, 0, 0, 1, 1, 2]))
     assert listed.n_units == 3
     assert np.bincount(listed.unit).tolist() == [6, 4, 2]
-    _, rows = plan_audit(listed, PROMISE, 3, np.random.default_rng(0))
-    assert sorted(units_of(listed, rows)) == [0, 1, 2]
+    plan = plan_audit(listed, PROMISE, 3, np.random.default_rng(0))
+    samples = np.split(plan.listed.sample, np.flatnonzero(np.diff(plan.listed.unit)) + 1)
+    assert sorted(map(set, map(tuple, samples)), key=min) == [{0, 1, 2}, {3, 4}, {5}]

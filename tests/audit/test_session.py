@@ -95,8 +95,8 @@ def test_wrong_labels_close_downward_and_right_ones_upward():
         audit, _, _ = make()
         audit.record(answers)
         rows = audit._rows_by_name()[sample]
-        named = zip(audit.label[rows], audit.correct[rows].tolist(), strict=True)
-        return {H.labels[j]: value for j, value in named}
+        labels = audit.plan.listed.label[rows]
+        return {H.labels[H.order[j]]: x for j, x in zip(labels, audit.correct[rows], strict=True)}
 
     assert stored({sample: ["B"]}) == {"A": 1, "B": 0, "C": 0, "D": 1}
     assert stored({sample: "A"}) == {"A": 0, "B": 0, "C": 0, "D": 0}
@@ -223,7 +223,7 @@ def test_other_scores_other_answers_and_damaged_folders_are_refused(tmp_path):
     arrays = dict(np.load(folder / "plan.npz"))
     arrays["time"][0] += 0.01
     np.savez(folder / "plan.npz", **arrays)
-    with pytest.raises(HierlprError, match="damaged or was changed"):
+    with pytest.raises(HierlprError, match="changed or damaged"):
         load_audit(folder)
     (folder / "plan.npz").write_bytes(b"PK nothing")
     with pytest.raises(HierlprError, match="not the plan"):
@@ -348,7 +348,8 @@ def test_weights_of_checked_samples_estimate_sums_over_the_population():
         audit.record(answers_to(audit.to_check(40), truth))
         checked = audit.checked()
         assert checked["sample"].nunique() == 40
-        total = truth[audit.sample, audit.label].sum()
+        listed = audit.plan.listed
+        total = truth[listed.sample, H.order[listed.label]].sum()
         differences.append((checked["weight"] * checked["correct"]).sum() - total)
     assert abs(np.mean(differences)) < 3.5 * np.std(differences) / np.sqrt(200)
     audit.record(answers_to(audit.to_check(300), truth))

@@ -21,8 +21,9 @@ from hierlpr import HierarchicalClassifier, Hierarchy, HierlprWarning, load_mode
 from hierlpr.cli import main
 from hierlpr.exceptions import FileError
 from hierlpr.first_stage import FirstStage
+from hierlpr.io import archives
 from hierlpr.lpr import make_estimator
-from hierlpr.model import HierLPR, persistence
+from hierlpr.model import HierLPR
 
 TREE = Hierarchy([("root", "left"), ("root", "right")], names={"root": "all of it"})
 
@@ -117,7 +118,7 @@ def forged(path, change):
     meta = json.loads(arrays.pop("meta").tobytes())
     meta.pop("checksum")
     change(meta, arrays)
-    meta["checksum"] = persistence._checksum(arrays, meta)
+    meta["checksum"] = archives.checksum(arrays, meta)
     with path.open("wb") as file:
         np.savez(file, **arrays, meta=np.frombuffer(json.dumps(meta).encode(), np.uint8))
     return path

@@ -37,7 +37,18 @@ def read_answers(answers: Any, shown: Shown, hierarchy: Hierarchy) -> dict[str, 
                 f"answers: sample {sample!r}, label {label!r} has {value!r}.\n"
                 "Hint: write yes (or 1, true, x), no (or 0, false), unsure, or leave it empty."
             )
-        _refuse_others(sample, [label], shown)
+        if sample not in shown:
+            raise DataError(
+                f"answers: sample {sample!r} is not among those to check; the first of these are "
+                f"{quote_names(list(shown), most=3)}.\n"
+                "Hint: answers belong to the audit whose to_check() listed the samples."
+            )
+        if label not in shown[sample]:
+            names = shown[sample]
+            raise DataError(
+                f"answers: sample {sample!r} was not shown with the label {label!r}.\n"
+                f"Hint: {nearest(label, names) or f'it was shown with {quote_names(names)}.'}"
+            )
         if out.setdefault(sample, {}).setdefault(label, WORDS[word]) != WORDS[word]:
             raise DataError(f"answers: sample {sample!r}, label {label!r} has two answers.")
     return out
@@ -60,9 +71,10 @@ def _rows(answers: Any, shown: Shown, hierarchy: Hierarchy) -> Iterator[tuple[st
         return
     for sample, wrong in answers.items():
         names = [wrong] if isinstance(wrong, str) else [str(label) for label in wrong]
-        _refuse_others(str(sample), names, shown)
+        yield from ((str(sample), label, False) for label in names)  # refused if not shown
         false = {label for name in names for label in (name, *hierarchy.descendants(name))}
-        yield from ((str(sample), label, label not in false) for label in shown[str(sample)])
+        for label in shown.get(str(sample), ("",)):
+            yield str(sample), label, label not in false
 
 
 def _word(value: Any) -> str:
@@ -71,23 +83,6 @@ def _word(value: Any) -> str:
     if isinstance(value, float) and value.is_integer():
         value = int(value)  # a column with gaps is read as numbers
     return str(value).strip().lower()
-
-
-def _refuse_others(sample: str, labels: list[str], shown: Shown) -> None:
-    if sample not in shown:
-        raise DataError(
-            f"answers: sample {sample!r} is not among those to check; the first of these are "
-            f"{quote_names(list(shown), most=3)}.\n"
-            "Hint: answers belong to the audit whose to_check() listed the samples."
-        )
-    if other := [label for label in labels if label not in shown[sample]]:
-        hint = (
-            nearest(other[0], shown[sample]) or f"it was shown with {quote_names(shown[sample])}."
-        )
-        raise DataError(
-            f"answers: sample {sample!r} was not shown with the label {quote_names(other)}."
-            f"\nHint: {hint}"
-        )
 
 
 def complete(

@@ -37,12 +37,15 @@ LEAST_CHANCE = 1e-6
 class Listed(NamedTuple):
     """Instances by unit, then decreasing score; units are samples or clusters.
 
-    An instance is called at a level that its score reaches, under a limit of at least `needed`
-    calls per sample. Each `group` of labels has its own tests. If the instances are the path of
-    each sample, whose last call is its name, `allowed` is the number of wrong names to allow.
+    Labels have their topological number. An instance is called at a level that its score reaches,
+    under a limit of at least `needed` calls per sample. Each `group` of labels has its own tests.
+    If the instances are the path of each sample, whose last call is its name, `allowed` is the
+    number of wrong names to allow.
     """
 
     unit: Index
+    sample: Index
+    label: NDArray[np.int32]
     score: Float
     needed: NDArray[np.int32]
     group: NDArray[np.int32]
@@ -56,8 +59,10 @@ class Listed(NamedTuple):
 
     def take(self, rows: NDArray[Any] | slice) -> Listed:
         """Keep some instances."""
-        columns = self.unit[rows], self.score[rows], self.needed[rows], self.group[rows]
-        return Listed(*columns, self.n_units, self.allowed)
+        arrays: Any = {
+            name: x[rows] for name, x in self._asdict().items() if isinstance(x, np.ndarray)
+        }
+        return self._replace(**arrays)
 
     def called(self, level: float, limit: int, group: int) -> Bool:
         """Mark the calls of a group."""
@@ -77,14 +82,15 @@ class Listed(NamedTuple):
 
 
 def list_by_unit(
-    score: Float,
     sample: Index,
+    label: NDArray[Any],
+    score: Float,
     n_samples: int,
     cluster: Index | None = None,
     group: Index | None = None,
     allowed: float | None = None,
-) -> tuple[Index, Listed]:
-    """Return the order of the instances by unit and decreasing score, and the sorted instances.
+) -> Listed:
+    """List instances by unit and decreasing score.
 
     `cluster` numbers the cluster of each sample, `group` the group of each instance. With clusters,
     groups or names there are no limits of calls per sample.
@@ -96,7 +102,8 @@ def list_by_unit(
     number = np.zeros_like(needed) if group is None else group[order].astype(np.int32)
     if cluster is not None or allowed is not None or number.any():
         needed = np.ones_like(needed)
-    return order, Listed(unit[order], score[order], needed, number, n_units, allowed)
+    instances = unit[order], sample[order], label[order].astype(np.int32), score[order]
+    return Listed(*instances, needed, number, n_units, allowed)
 
 
 class Tests(NamedTuple):
@@ -117,9 +124,10 @@ class Tests(NamedTuple):
 class Plan(NamedTuple):
     """The draw and the tests, fixed before any answer.
 
-    Units are numbered in the order in which they were drawn, without replacement. `listed` has
-    the instances that a test calls, `probability` is that of each unit in the first draw, `time`
-    when it was drawn. `rho` multiplies the control variates; 0 is none.
+    Units are numbered in the order in which they were drawn, without replacement. `listed` has the
+    instances that a test calls, by unit and sample with parents first; `probability` is that of
+    each unit in the first draw, `time` when it was drawn. `rho` multiplies the control variates; 0
+    is none.
     """
 
     promise: Promise
@@ -130,12 +138,8 @@ class Plan(NamedTuple):
     listed: Listed
 
 
-def plan_audit(
-    listed: Listed, promise: Promise, checks: int, rng: np.random.Generator
-) -> tuple[Plan, Index]:
+def plan_audit(listed: Listed, promise: Promise, checks: int, rng: np.random.Generator) -> Plan:
     r"""Choose the draw and the tests, taking scores as chances that may be wrong.
-
-    Also returns which instances are listed in the plan.
 
     Notes
     -----
@@ -156,12 +160,12 @@ def plan_audit(
     lowest = np.zeros(max(groups) + 1)
     for group in groups:
         lowest[group] = _levels(listed.take(listed.group == group), part)[-1]
-    rows = np.flatnonzero(listed.score >= lowest[listed.group])
-    units, is_used = np.unique(listed.unit[rows]), np.zeros(listed.n_units, dtype=bool)
+    listed = listed.take(listed.score >= lowest[listed.group])
+    units, is_used = np.unique(listed.unit), np.zeros(listed.n_units, dtype=bool)
     is_used[rng.permutation(units)[:N_PLANNING]] = True
     if len(groups) > 1:  # at least one unit of each
-        is_used[listed.unit[rows[np.unique(listed.group[rows], return_index=True)[1]]]] = True
-    used = listed.take(rows[is_used[listed.unit[rows]]])
+        is_used[listed.unit[np.unique(listed.group, return_index=True)[1]]] = True
+    used = listed.take(is_used[listed.unit])
     if used.allowed is not None:  # in proportion
         used = used._replace(allowed=used.allowed * min(1.0, N_PLANNING / units.size))
     grids = [_Grid(used.take(used.group == group), part) for group in groups]
@@ -172,8 +176,7 @@ def plan_audit(
     for group, grid in zip(groups, grids, strict=True):
         level, limit, *_ = grid.tests(probability, rho, checks)
         is_tested |= listed.called(level.min(), limit.max(), group)
-    rows = np.flatnonzero(is_tested)
-    listed = listed.take(rows)
+    listed = listed.take(is_tested)
     grids = [_Grid(listed.take(listed.group == group), part) for group in groups]
     probability, columns = _probability(grids, levels), []
     for group, grid in zip(groups, grids, strict=True):
@@ -188,10 +191,11 @@ def plan_audit(
     place = np.empty(listed.n_units, dtype=np.intp)
     place[units[drawn]] = np.arange(units.size)
     listed = listed._replace(unit=place[listed.unit])
-    order = np.argsort(listed.unit, kind="stable")
+    # Of each unit whole samples, parents before children.
+    order = np.lexsort((listed.label, -listed.score, listed.sample, listed.unit))
     sequence = Tests(*map(np.concatenate, zip(*columns, strict=True)))
     draw = probability[units[drawn]], time[drawn]
-    return Plan(promise, rho, *draw, sequence, listed.take(order)), rows[order]
+    return Plan(promise, rho, *draw, sequence, listed.take(order))
 
 
 def _levels(listed: Listed, promise: Promise) -> Float:

@@ -9,22 +9,23 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from hierlpr._utils import AnyPath
-from hierlpr._utils.checks import check_count, check_level, is_sparse
-from hierlpr.audit.answers import complete, read_answers
+from hierlpr._utils.checks import check_count, check_level, make_rng
+from hierlpr.audit.answers import COLUMNS, complete, read_answers
 from hierlpr.audit.bets import count_passed, expect_passed
 from hierlpr.audit.plan import Bool, Index, Listed, Plan, Tests, list_by_unit, plan_audit
-from hierlpr.audit.state import Arrays, Entry, fingerprint, read_state, write_state
-from hierlpr.cutoff.decisions import Groups, group_columns, group_parents, label_groups
+from hierlpr.audit.state import HEAD, Entry, read_state, write_state
+from hierlpr.cutoff.decisions import Groups, group_parents, label_groups
 from hierlpr.cutoff.description import percent
 from hierlpr.cutoff.goal import Goal, Promise
+from hierlpr.cutoff.instances import listed_entries
 from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.cutoff.set_values import likely_paths
 from hierlpr.data.frames import new_frame
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
+from hierlpr.io.archives import Arrays, checksum
 
 Backend = Literal["pandas", "polars", "pyarrow"] | None
 NOT_CHECKED = -1
@@ -41,29 +42,14 @@ class Audit:
     ``cutoff_``, at least the target share is correct, with the stated confidence. This holds
     whatever the model, whenever you look and stop. It needs answers that are right, on the samples
     that were drawn, in the order in which :meth:`to_check` lists them.
-
-    Attributes
-    ----------
-    plan : Plan
-        The draw and the tests, fixed before any answer.
-    sample, label : ndarray of int
-        Row and label of each instance that a test may call, as in ``plan.listed``.
-    groups : tuple of str
-        The group of each label; one for all if there are none.
-    correct : ndarray of int8
-        1 or 0 where checked, else -1.
-    log : list of dict
-        Numbers of checks planned, and answers, in the order in which they came.
     """
 
     hierarchy: Hierarchy
     samples: Sequence[str | int]
-    plan: Plan
-    sample: Index
-    label: Index
-    groups: tuple[str, ...]
-    correct: NDArray[np.int8]
-    log: list[Entry]
+    plan: Plan  # the draw and the tests, fixed before any answer
+    groups: tuple[str, ...]  # of each label
+    correct: NDArray[np.int8]  # 1 or 0 where an instance of `plan.listed` was checked, else -1
+    log: list[Entry]  # numbers of checks planned, and answers, in the order in which they came
 
     # -- checking ------------------------------------------------------------------------------
 
@@ -166,15 +152,18 @@ class Audit:
         (alpha, delta), listed = self.plan.promise, self.plan.listed
         goal = Goal("precision", 1.0 - alpha, confidence=1.0 - delta)
         goal = goal if listed.allowed is None else Goal("by hand")
-        reason, parts = f"After {self.n_checked:,} checks nothing is certified yet.", list[Cutoff]()
-        none = Cutoff(math.inf, goal, reachable=False, reason=reason)
-        for level, limit in self._pairs(self._passed()):
-            most = limit if limit < int(listed.needed.max()) else None
-            parts.append(Cutoff(level, goal, max_calls=most) if math.isfinite(level) else none)
-        if len(parts) == 1:
-            return parts[0]
-        named = dict(zip(group_columns(self.groups), parts, strict=True))
-        whole = none if all(part is none for part in parts) else Cutoff(math.inf, goal)
+        reason = f"After {self.n_checked:,} checks nothing is certified yet."
+        none, most = Cutoff(math.inf, goal, reachable=False, reason=reason), listed.needed.max()
+        named = {
+            name: Cutoff(level, goal, max_calls=limit if limit < most else None) if limit else none
+            for name, (level, limit) in zip(
+                dict.fromkeys(self.groups), self._pairs(self._passed()), strict=True
+            )
+        }
+        first, *others = named.values()
+        if not others:
+            return first
+        whole = none if all(x is none for x in named.values()) else Cutoff(math.inf, goal)
         return replace(whole, groups=named, label_groups=self.groups)
 
     @property
@@ -188,11 +177,11 @@ class Audit:
         Columns: sample, label, score (the block score), checked ("right", "wrong" or empty).
         Checked calls that are wrong are listed too; without them the precision is only higher.
         """
-        score, rows = self.plan.listed.score, np.flatnonzero(self._called(self._passed()))
-        if self.plan.listed.allowed is not None:  # the deepest of each sample comes last
-            rows = rows[np.append(np.diff(self.sample[rows]) != 0, True)[: rows.size]]
-        position = self.hierarchy.position[self.label[rows]]
-        rows = rows[np.lexsort((position, self.sample[rows], -score[rows]))]
+        listed, rows = self.plan.listed, np.flatnonzero(self._called(self._passed()))
+        if listed.allowed is not None:  # the deepest of each sample comes last
+            rows = rows[np.append(np.diff(listed.sample[rows]) != 0, True)[: rows.size]]
+        score = listed.score
+        rows = rows[np.lexsort((listed.label[rows], listed.sample[rows], -score[rows]))]
         checked = np.array(["wrong", "right", ""], dtype=object)[self.correct[rows]]
         return new_frame({**self._names(rows), "score": score[rows], "checked": checked}, backend)
 
@@ -205,9 +194,7 @@ class Audit:
         horizons = [*(x for x in self.horizons if x < end), end]
         correct, rng = self.correct[: self._size(end)], np.random.default_rng(0)
         passed = expect_passed(self.plan, correct == 1, correct != NOT_CHECKED, horizons, rng)
-        kinds, counts = np.unique(passed, axis=0, return_counts=True)
-        calls = [np.count_nonzero(self._called(x)) for x in kinds]
-        return round(float(np.average(calls, weights=counts)))
+        return round(float(np.mean([np.count_nonzero(self._called(x)) for x in passed])))
 
     def history(self, most: int = 40) -> list[tuple[int, int]]:
         """Return how many calls were certified after some of the numbers of checks so far."""
@@ -253,20 +240,19 @@ class Audit:
     @property
     def fingerprint(self) -> str:
         """A hash of the plan."""
-        return fingerprint(*self._state())
+        return checksum(*self._state())
 
-    def _state(self) -> tuple[dict[str, Any], Arrays]:
-        h, plan, listed = self.hierarchy, self.plan, self.plan.listed
+    def _state(self) -> tuple[Arrays, dict[str, Any]]:
+        h, plan = self.hierarchy, self.plan
+        parts = plan._asdict() | plan.listed._asdict()
+        parts |= {f"test_{name}": x for name, x in plan.tests._asdict().items()}
         meta = {
-            "promise": list(plan.promise), "rho": plan.rho,
-            "n_units": listed.n_units, "allowed": listed.allowed, "samples": list(self.samples),
-            "labels": list(h.labels), "edges": [list(edge) for edge in h.edges],
-            "names": dict(h.names), "groups": list(self.groups),
+            **HEAD, "promise": list(plan.promise), "samples": list(self.samples),
+            "groups": list(self.groups), "labels": list(h.labels), "names": dict(h.names),
+            "edges": [list(edge) for edge in h.edges],
         }  # fmt: skip
-        arrays = {f"test_{name}": x for name, x in plan.tests._asdict().items()}
-        arrays |= {name: x for name, x in listed._asdict().items() if isinstance(x, np.ndarray)}
-        arrays |= {"probability": plan.probability, "time": plan.time}
-        return meta, {**arrays, "sample": self.sample, "label": self.label}
+        meta |= {name: parts[name] for name in ("rho", "n_units", "allowed")}
+        return {name: x for name, x in parts.items() if isinstance(x, np.ndarray)}, meta
 
     # -- parts of the results ------------------------------------------------------------------
 
@@ -292,7 +278,7 @@ class Audit:
 
     def _called(self, passed: Index) -> Bool:
         """Mark the certified calls."""
-        listed, called = self.plan.listed, np.zeros(self.sample.size, dtype=bool)
+        listed, called = self.plan.listed, np.zeros(self.correct.size, dtype=bool)
         for group, pair in enumerate(self._pairs(passed)):
             called |= listed.called(*pair, group)
         return called
@@ -302,16 +288,17 @@ class Audit:
         return int(np.searchsorted(self.plan.listed.unit, n_units))
 
     def _names(self, rows: Index) -> dict[str, NDArray[Any]]:
-        names = np.array([self.samples[i] for i in self.sample[rows].tolist()], dtype=object)
-        labels = np.array(self.hierarchy.labels, dtype=object)[self.label[rows]]
+        listed, h = self.plan.listed, self.hierarchy
+        names = np.array([self.samples[i] for i in listed.sample[rows].tolist()], dtype=object)
+        labels = np.array(h.labels, dtype=object)[h.order[listed.label[rows]]]
         return {"sample": names, "label": labels}
 
     def _rows_by_name(self) -> dict[str, slice]:
         """Return the instances of each drawn sample."""
-        n = self._size(self.horizons[-1])
-        starts = np.flatnonzero(np.diff(self.sample[:n], prepend=-1)).tolist()
-        parts = map(slice, starts, [*starts[1:], n])
-        return {str(self.samples[self.sample[rows.start]]): rows for rows in parts}
+        sample = self.plan.listed.sample[: self._size(self.horizons[-1])]
+        starts = np.flatnonzero(np.diff(sample, prepend=-1)).tolist()
+        parts = map(slice, starts, [*starts[1:], sample.size])
+        return {str(self.samples[sample[rows.start]]): rows for rows in parts}
 
 
 def start_audit(
@@ -336,35 +323,29 @@ def start_audit(
     if error is not None and any(x is not None for x in (precision, groups, clusters)):
         text = "error= is about one name per sample; leave out precision=, groups= and clusters=."
         raise DataError(text)
-    alpha = 1.0 - check_level(0.9 if precision is None else precision, name="precision")
-    checks, rng = check_count(checks, name="checks"), np.random.default_rng(random_state)
     n_samples, allowed = int(score.shape[0]), None
-    if error is not None:
+    if error is None:
+        alpha = 1.0 - check_level(0.9 if precision is None else precision, name="precision")
+        sample, label, value = listed_entries(score)
+    else:
         alpha = check_level(error, name="error")
         allowed, (sample, label, value) = alpha * n_samples, likely_paths(score, hierarchy)
-    else:
-        entries = score if is_sparse(score) else np.where(score >= LEAST_SCORE, score, 0.0)
-        entries = sparse.coo_array(entries)
-        (sample, label), value = entries.coords, entries.data
     promise = Promise(alpha, 1.0 - check_level(confidence, name="confidence"))
+    checks, rng = check_count(checks, name="checks"), make_rng(random_state)
     is_listed = value >= LEAST_SCORE
-    sample, label, value = sample[is_listed], label[is_listed], value[is_listed]
+    sample, value, place = sample[is_listed], value[is_listed], hierarchy.position[label[is_listed]]
     if not value.size:
         raise DataError(f"There is nothing to audit: no block score is {LEAST_SCORE} or more.")
     named = ("all",) * hierarchy.n_labels if groups is None else label_groups(hierarchy, groups)
-    group = _group_numbers(named)[label]
-    group_parents(hierarchy, _group_numbers(named))  # refuses cycles
-    order, listed = list_by_unit(value, sample, n_samples, clusters, group, allowed)
-    plan, rows = plan_audit(listed, promise, checks, rng)
-    sample, label = (x[order[rows]].astype(np.intp) for x in (sample, label))
-    keys = hierarchy.position[label], -plan.listed.score, sample, plan.listed.unit
-    order = np.lexsort(keys)  # of each unit whole samples, parents before children
-    plan = plan._replace(listed=plan.listed.take(order))
-    sample, label = sample[order], label[order]
-    unchecked = np.full(order.size, NOT_CHECKED, dtype=np.int8)
+    number = _group_numbers(named)
+    group_parents(hierarchy, number)  # refuses cycles
+    group = number[label[is_listed]]
+    listed = list_by_unit(sample, place, value, n_samples, clusters, group, allowed)
+    plan = plan_audit(listed, promise, checks, rng)
+    unchecked = np.full(plan.listed.score.size, NOT_CHECKED, dtype=np.int8)
     log: list[Entry] = [{"checks": min(checks, plan.time.size)}]
     names = range(n_samples) if samples is None else samples
-    return Audit(hierarchy, names, plan, sample, label, named, unchecked, log)
+    return Audit(hierarchy, names, plan, named, unchecked, log)
 
 
 def _group_numbers(groups: tuple[str, ...]) -> Index:
@@ -375,20 +356,18 @@ def _group_numbers(groups: tuple[str, ...]) -> Index:
 
 def load_audit(path: AnyPath) -> Audit:
     """Read an audit that :meth:`Audit.save` or ``hierlpr audit`` wrote, with its answers."""
-    meta, arrays, log = read_state(path)
-    edges = [(a, b) for a, b in meta["edges"]]
-    hierarchy = Hierarchy(edges, labels=meta["labels"], names=meta["names"])
-    tests = Tests(*(arrays[f"test_{name}"] for name in Tests._fields))
-    parts = {name: arrays[name] for name in ("unit", "score", "needed", "group")}
-    listed = Listed(**parts, n_units=meta["n_units"], allowed=meta["allowed"])
-    draw = arrays["probability"], arrays["time"]
-    plan = Plan(Promise(*meta["promise"]), meta["rho"], *draw, tests, listed)
-    correct = np.full(listed.unit.size, NOT_CHECKED, dtype=np.int8)
-    instances = arrays["sample"], arrays["label"], tuple(meta["groups"])
-    audit = Audit(hierarchy, meta["samples"], plan, *instances, correct, [])
+    parts, log = read_state(path)
+    edges = [(a, b) for a, b in parts["edges"]]
+    hierarchy = Hierarchy(edges, labels=parts["labels"], names=parts["names"])
+    parts["promise"] = Promise(*parts["promise"])
+    parts["tests"] = Tests(*(parts[f"test_{name}"] for name in Tests._fields))
+    parts["listed"] = Listed(*(parts[name] for name in Listed._fields))
+    plan = Plan(*(parts[name] for name in Plan._fields))
+    correct = np.full(plan.listed.unit.size, NOT_CHECKED, dtype=np.int8)
+    audit = Audit(hierarchy, parts["samples"], plan, tuple(parts["groups"]), correct, [])
     audit.log = [entry for entry in log if "checks" in entry]
     answers = [(e["sample"], *item) for e in log if "sample" in e for item in e["correct"].items()]
     columns = map(list, zip(*answers, strict=True)) if answers else ([], [], [])
-    audit.record(dict(zip(("sample", "label", "correct"), columns, strict=True)))
+    audit.record(dict(zip(COLUMNS, columns, strict=True)))
     audit.log = log
     return audit

@@ -7,15 +7,12 @@ the fitted estimators in the format of skops, which can run code: it is only rea
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +20,6 @@ from numpy.typing import NDArray
 from sklearn.utils import all_estimators
 
 from hierlpr._utils.checks import quote_names
-from hierlpr._utils.files import atomic_output
 from hierlpr.cutoff.estimate import LevelProfile
 from hierlpr.cutoff.goal import Goal
 from hierlpr.cutoff.outcome import Cutoff, Result
@@ -31,6 +27,7 @@ from hierlpr.cutoff.sets import SetRule
 from hierlpr.data.duplicates import SampleKeys
 from hierlpr.exceptions import FileError, HierlprError
 from hierlpr.hierarchy import Hierarchy
+from hierlpr.io.archives import Arrays, read_archive, write_archive
 from hierlpr.joint import USES, JointModel, LabelPrior, Tempering
 from hierlpr.lpr import ImpliedLPR, LabelReport, LPRCurves, LPRModel, SharedCurves
 from hierlpr.lpr.comparison import SampleSummary
@@ -42,9 +39,8 @@ if TYPE_CHECKING:
     from hierlpr.model.classifier import HierarchicalClassifier
     from hierlpr.model.estimator import HierLPR
 
-FORMAT, VERSION = "hierlpr model", 2
+HEAD: Any = {"format": "hierlpr model", "version": 2}
 HINT = "Hint: give a file that `hierlpr fit --out` or model.save wrote, or save the model again."
-Arrays = dict[str, NDArray[Any]]
 
 # Fitted attributes besides the labels.
 FITTED = [x for x in FittedModel.__annotations__ if x.endswith("_") and x != "hierarchy_"]
@@ -85,7 +81,7 @@ CHECKED = {*CLASSES, "None", "bool", "int", "float", "str"}  # annotations that 
 def save_model(model: HierLPR, path: str | os.PathLike[str]) -> None:
     """Write a model of scores; the file is complete or not there. Equal models give equal files."""
     arrays: Arrays = {}
-    _write(path, arrays, {"kind": "HierLPR", **_pack_model(model, arrays)})
+    write_archive(path, arrays, {**HEAD, "kind": "HierLPR", **_pack_model(model, arrays)})
 
 
 def save_classifier(classifier: HierarchicalClassifier, path: str | os.PathLike[str]) -> None:
@@ -106,7 +102,7 @@ def save_classifier(classifier: HierarchicalClassifier, path: str | os.PathLike[
         ) from error
     arrays = {"skops": np.frombuffer(data, dtype=np.uint8)}
     meta = _pack_model(classifier.model_, arrays)
-    _write(path, arrays, {"kind": "HierarchicalClassifier", **meta})
+    write_archive(path, arrays, {**HEAD, "kind": "HierarchicalClassifier", **meta})
 
 
 def load_model(
@@ -137,7 +133,9 @@ def load_model(
     """
     name = os.fspath(path)
     with _explain_errors(name):
-        arrays, meta = _read(Path(path))
+        arrays, meta = read_archive(path, **HEAD)
+        if meta["kind"] not in ("HierLPR", "HierarchicalClassifier"):
+            raise FileError(f"it holds a {meta['kind']!r}, which this hierlpr does not know.")
     if meta["kind"] == "HierarchicalClassifier" and not trust_classifier:
         raise FileError(
             f"{name}: it holds a HierarchicalClassifier, which takes features, not scores, and "
@@ -328,43 +326,3 @@ def _unpack_fields(
         if name[0] == "_" or (declared <= CHECKED and actual not in declared and not is_number):
             raise FileError(f"{name} is not a {kind.__annotations__[name]}.")
     return values
-
-
-# -- files -------------------------------------------------------------------------------------
-
-
-def _write(path: str | os.PathLike[str], arrays: Arrays, meta: dict[str, Any]) -> None:
-    meta = {"format": FORMAT, "version": VERSION, **meta}
-    meta["checksum"] = _checksum(arrays, meta)
-    text = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
-    with atomic_output(path) as part, part.open("wb") as file:
-        np.savez(file, **{**arrays, "meta": text})  # type: ignore[arg-type]
-
-
-def _read(path: Path) -> tuple[Arrays, dict[str, Any]]:
-    """Return the arrays and the metadata of a complete file of this format version."""
-    with zipfile.ZipFile(path) as archive:
-        # Only stored members: compressed ones could expand to any size.
-        if any(m.compress_type != zipfile.ZIP_STORED for m in archive.infolist()):
-            raise FileError("it has compressed members, which model files never have.")
-    with np.load(path, allow_pickle=False) as file:
-        arrays = {name: np.array(file[name]) for name in file.files}
-    meta = json.loads(arrays.pop("meta").tobytes().decode())
-    if not isinstance(meta, dict) or meta.get("format") != FORMAT:
-        raise FileError("it is not a hierlpr model.")
-    if meta["kind"] not in ("HierLPR", "HierarchicalClassifier"):
-        raise FileError(f"it holds a {meta['kind']!r}, which this hierlpr does not know.")
-    if meta["version"] != VERSION:
-        raise FileError(f"it has format version {meta['version']}; this hierlpr reads {VERSION}.")
-    if meta.pop("checksum") != _checksum(arrays, meta):
-        raise FileError("its content does not match its checksum: it was changed or damaged.")
-    return arrays, meta
-
-
-def _checksum(arrays: Arrays, meta: Mapping[str, Any]) -> str:
-    digest = hashlib.blake2b(json.dumps(meta, sort_keys=True).encode(), digest_size=32)
-    for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name])
-        digest.update(f"\n{name} {array.dtype.str} {array.shape}\n".encode())
-        digest.update(array.reshape(-1).view(np.uint8).data)
-    return digest.hexdigest()
