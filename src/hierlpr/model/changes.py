@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from hierlpr._utils.checks import quote_names
 from hierlpr.cutoff.outcome import DEFAULT_CUTOFF
-from hierlpr.data.truth import align_truth
 from hierlpr.exceptions import DataError, warn
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.graph import rarest_parents
@@ -43,27 +42,23 @@ class ChangeableModel(FittedModel):
         """
         check_is_fitted(self)
         h, pairs = self.hierarchy_, list(edges)
-        named = None if labels is None else list(labels)
-        wanted = [name for pair in pairs for name in pair] if named is None else named
-        new = [name for name in dict.fromkeys(wanted) if name not in h]
-        if named is not None and len(new) != len(named):
-            repeated = [name for name in named if name in h] or named
-            raise DataError(
-                f"add_labels: already in the model or named twice: {quote_names(repeated)}."
-            )
+        in_edges = dict.fromkeys(name for pair in pairs for name in pair if name not in h)
+        new = list(in_edges if labels is None else labels)
+        if repeated := [name for i, name in enumerate(new) if name in h or name in new[:i]]:
+            text = f"already in the model or named twice: {quote_names(repeated)}."
+            raise DataError(f"add_labels: {text}")
+        if others := [name for name in in_edges if name not in new]:
+            raise DataError(f"add_labels: labels of edges not in labels=: {quote_names(others)}.")
         if not new:
             raise DataError(
                 "add_labels: no new label.\n"
                 "Hint: name them in edges (parent, child) or, without edges, in labels=[...]."
             )
         grown = Hierarchy([*h.edges, *pairs], labels=[*h.labels, *new], names=h.names)
-        if grown.n_labels != h.n_labels + len(new):
-            others = [name for name in grown.labels[h.n_labels :] if name not in set(new)]
-            raise DataError(f"add_labels: labels of edges not in labels=: {quote_names(others)}.")
         part = grown.subset(new)  # only edges among new labels are checked in the truth
         table = new_scores(X, part, self.kind_, missing_scores=self.missing_scores)
         depth = grown.levels[[grown.index(label) for label in part.labels]]
-        samples = LabelledSamples(table, align_truth(y, part, table))
+        samples = LabelledSamples.of(table, y, part)
         lpr, _ = self.fit_curves(samples, part, depth=depth, shared=self.lpr_.shared)
         return self._set_labels(grown, LPRModel.join([self.lpr_, lpr]))
 

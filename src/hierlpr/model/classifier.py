@@ -20,11 +20,9 @@ from hierlpr.cutoff.choose import Unreachable
 from hierlpr.cutoff.goal import check_bound, goals_of
 from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.cutoff.split import split_samples
-from hierlpr.data.clusters import cluster_ids
 from hierlpr.data.duplicates import SampleKeys, feature_keys, leakage_warnings
 from hierlpr.data.frames import row_names
-from hierlpr.data.tables import Table, match_weights, truth_table
-from hierlpr.data.truth import Truth, align_truth
+from hierlpr.data.tables import Table, truth_table
 from hierlpr.exceptions import DataError, HierlprError, warn
 from hierlpr.first_stage import FirstStage
 from hierlpr.hierarchy import Hierarchy
@@ -32,7 +30,7 @@ from hierlpr.hierarchy.conversion import HierarchyLike, as_hierarchy
 from hierlpr.model import cross_fitting
 from hierlpr.model.cross_fitting import count_rows, take_rows
 from hierlpr.model.estimator import HierLPR
-from hierlpr.model.inputs import LabelledSamples, positive_weight_rows, refuse_unknown_labels
+from hierlpr.model.inputs import LabelledSamples, refuse_unknown_labels
 from hierlpr.model.persistence import save_classifier
 from hierlpr.model.prediction import Predictor
 
@@ -172,59 +170,54 @@ class HierarchicalClassifier(Predictor, BaseEstimator):  # type: ignore[misc]
         names = ("precision", "fdr", "maximize", "confidence")
         goal = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         X = _indexable(X)
-        samples = Table(np.empty((count_rows(X), 0)), (), *row_names(X, "X"))
-        hierarchy = None if self.hierarchy is None else as_hierarchy(self.hierarchy)
-        if hierarchy is None:
-            y, _ = truth_table(y, None, samples)
-        h = hierarchy or Hierarchy(labels=y.labels)
-        truth = align_truth(y, h, samples, propagate_truth=self.propagate_truth, name="X")
-        truth = truth.in_clusters(cluster_ids(clusters, samples, name="X"))
+        table = Table(np.empty((count_rows(X), 0)), (), *row_names(X, "X"))
+        if self.hierarchy is None:
+            y, _ = truth_table(y, None, table)
+            h = Hierarchy(labels=y.labels)
+        else:
+            h = as_hierarchy(self.hierarchy)
+        options: dict[str, Any] = {"sample_weight": sample_weight, "clusters": clusters}
+        options |= {"propagate_truth": self.propagate_truth, "name": "X"}
+        samples = LabelledSamples.of(table, y, h, **options)
+        _, truth, weight = samples
         if truth.n_clusters is not None and truth.n_clusters < MIN_CLUSTERS:
             raise DataError(
                 f"clusters: {truth.n_clusters} cluster(s) for {truth.shape[0]:,} samples; at least "
                 f"{MIN_CLUSTERS} are needed, to train on some and to choose a cutoff on others."
             )
         refuse_unknown_labels(truth, h)
-        weight = match_weights(sample_weight, samples, name="X")
-        weight = checks.check_sample_weight(weight, truth.shape[0], keep_equal=True)
         check_bound(goals_of(**goal)[0] if goal else None, weight, self.max_weight)
-        rows, unequal = positive_weight_rows(weight, truth.shape[0])
         rng = np.random.default_rng(self.random_state)
         self.__dict__.pop("model_", None)  # so that no promise outlives an interrupted fit
+        rows = np.arange(table.n_samples) if weight is None else np.flatnonzero(weight)
         held_out = rows[:0]
         if goal:
             unit = truth[rows].cluster
             split = split_samples(rows.size, self.holdout, rng, unit=unit, name="X")
             rows, held_out = (rows[part] for part in split)
-        fit_weight = None if weight is None or unequal is None else weight[rows]
-        scores = self._fit_estimators(estimator, take_rows(X, rows), truth[rows], fit_weight, rng)
+        train = samples.rows(rows).used()
+        scores = self._fit_estimators(estimator, take_rows(X, rows), train, rng)
         self.oof_scores_ = np.full(truth.shape, np.nan)
         self.oof_scores_[rows] = scores
         self.held_out_, self.hierarchy_ = held_out, h
         self.classes_ = np.array(h.labels, dtype=object)
         is_stage = isinstance(estimator, FirstStage)
         lpr = "probability" if is_stage and self.lpr == "auto" else self.lpr
-        model = HierLPR(hierarchy, lpr=lpr, joint=self.joint)
-        model.fit_aligned(h, LabelledSamples(Table(scores, h.labels), truth[rows], fit_weight))
+        model = HierLPR(None if self.hierarchy is None else h, lpr=lpr, joint=self.joint)
+        model.fit_aligned(h, train._replace(table=Table(scores, h.labels)))
         # Later scores come from other classifiers than these out-of-fold ones: compare ranges only.
         model.sample_summary_ = None
         self.model_ = model
         if goal:
-            model.calibrate(
-                self.scores(take_rows(X, held_out)),
-                truth[held_out],
-                groups=self.groups,
-                unreachable=self.unreachable,
-                sample_weight=None if weight is None else weight[held_out],
-                max_weight=self.max_weight,
-                **goal,
-            )
+            goal |= {x: getattr(self, x) for x in ("groups", "unreachable", "max_weight")}
+            _, held_out_truth, goal["sample_weight"] = samples.rows(held_out)
+            model.calibrate(self.scores(take_rows(X, held_out)), held_out_truth, **goal)
             # Scores do not show copies: those of training samples are out of fold.
             keys = feature_keys(X)
             parts = SampleKeys.of(keys[held_out]), SampleKeys.of(keys[rows])
             caveats = leakage_warnings(*parts, what="features")
             if self.confidence is not None and clusters is None:
-                caveats += cross_fitting.cluster_caveats(X, samples, truth)
+                caveats += cross_fitting.cluster_caveats(X, table, truth)
             for note in caveats:
                 warn(note)
             model.cutoff_ = model.cutoff_.with_caveats(caveats)
@@ -243,28 +236,14 @@ class HierarchicalClassifier(Predictor, BaseEstimator):  # type: ignore[misc]
                     out[:, column] = cross_fitting.scores_of(fitted, X)
         return out
 
-    def _scored(self, X: Any) -> tuple[HierLPR, Table]:
+    @property
+    def _fitted(self) -> HierLPR:
         check_is_fitted(self, "model_")
-        return self.model_, self.model_.aligned_scores(self.score_table(X))
+        return self.model_
 
     def score_table(self, X: Any) -> Table:
         """Return the scores with the names of the samples, if `X` is a data frame that has them."""
         return Table(self.scores(X), self.hierarchy_.labels, *row_names(X, "X"))
-
-    def calibrate_sets(self, X: Any, y: Any, **options: Any) -> Self:
-        """Choose which labels are sure and possible, on samples that were not used in `fit`.
-
-        The options are those of :meth:`HierLPR.calibrate_sets`.
-        """
-        check_is_fitted(self, "model_")
-        self.model_.calibrate_sets(self.score_table(X), y, **options)
-        return self
-
-    def use_target(self, target: float) -> Self:
-        """Select one of several calibrated targets; see :meth:`HierLPR.use_target`."""
-        check_is_fitted(self, "model_")
-        self.model_.use_target(target)
-        return self
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted classifier to one file, which :func:`hierlpr.load_model` reads.
@@ -278,8 +257,7 @@ class HierarchicalClassifier(Predictor, BaseEstimator):  # type: ignore[misc]
     @property
     def cutoff_(self) -> Cutoff:
         """Where `predict` cuts, and what that achieved on the held-out samples."""
-        check_is_fitted(self, "model_")
-        return self.model_.cutoff_
+        return self._fitted.cutoff_
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -293,14 +271,10 @@ class HierarchicalClassifier(Predictor, BaseEstimator):  # type: ignore[misc]
     # -- steps of fit -------------------------------------------------------------------------
 
     def _fit_estimators(
-        self,
-        estimator: Any,
-        x: Any,
-        truth: Truth,
-        weight: Float | None,
-        rng: np.random.Generator,
+        self, estimator: Any, x: Any, samples: LabelledSamples, rng: np.random.Generator
     ) -> Float:
         """Fit the first stage; return its out-of-fold scores."""
+        _, truth, weight = samples
         y, pairs = truth.positive, truth.learnable
         y = y if pairs.all() else np.where(pairs, y, np.nan)
         on_progress = progress_bar("fitting", verbose=self.verbose)

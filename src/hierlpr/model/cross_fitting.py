@@ -87,17 +87,15 @@ def train(
     on_progress: Callable[[int, int], None] | None,
 ) -> tuple[Float, list[Any]]:
     """Return out-of-fold scores, and one classifier per label fitted where its truth is not NaN."""
-    results = Parallel(n_jobs=n_jobs, return_as="generator")(
-        delayed(_fit_label)(estimator, x, column, folds, weight)
-        for column in np.asarray(truth, dtype=np.float64).T
-    )
-    scores, fitted = np.empty(truth.shape), []
-    for label, (out_of_fold, one) in enumerate(results):
-        scores[:, label] = out_of_fold
-        fitted.append(one)
+    columns = np.asarray(truth, dtype=np.float64).T
+    jobs = (delayed(_fit_label)(estimator, x, y, folds, weight) for y in columns)
+    pairs: list[tuple[Float, Any]] = []
+    for pair in Parallel(n_jobs=n_jobs, return_as="generator")(jobs):
+        pairs.append(pair)
         if on_progress is not None:
-            on_progress(label + 1, truth.shape[1])
-    return scores, fitted
+            on_progress(len(pairs), len(columns))
+    scores, fitted = zip(*pairs, strict=True)
+    return np.stack(scores, axis=1), list(fitted)
 
 
 # Many small problems: threads of the linear algebra would only wait for each other.
@@ -107,8 +105,7 @@ def _fit_label(
 ) -> tuple[Float, Any]:
     """Fit one label on each fold and on everything; too rare a label gets scores of 0."""
     scores, all_rows = np.zeros(truth.size), np.flatnonzero(~np.isnan(truth))
-    n_positives = int(np.count_nonzero(truth[all_rows]))
-    if min(n_positives, all_rows.size - n_positives) < MIN_SUPPORT:
+    if min(np.count_nonzero(truth == x) for x in (0, 1)) < MIN_SUPPORT:
         return scores, None
     name = None if weight is None else weight_name(estimator)
 

@@ -15,21 +15,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from hierlpr._utils.checks import (
     check_choice,
-    check_fraction,
     check_jobs,
     check_level,
     make_rng,
 )
 from hierlpr.cutoff.choose import Unreachable, cutoff_on
 from hierlpr.cutoff.decisions import Groups
-from hierlpr.cutoff.goal import Goal, check_bound, goals_of
-from hierlpr.cutoff.outcome import Cutoff
+from hierlpr.cutoff.goal import check_bound, goals_of
 from hierlpr.cutoff.split import split_for_cutoff
-from hierlpr.data.clusters import cluster_ids
 from hierlpr.data.duplicates import SampleKeys
 from hierlpr.data.frames import like_given
-from hierlpr.data.tables import Table, refuse_truth_as_scores
-from hierlpr.data.truth import Truth, align_truth
+from hierlpr.data.tables import refuse_truth_as_scores
 from hierlpr.exceptions import DataError, UnreachableWarning, warn
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.conversion import HierarchyLike, as_hierarchy
@@ -44,7 +40,6 @@ from hierlpr.model.inputs import (
     check_leakage,
     new_scores,
     refuse_unknown_labels,
-    refuse_unknown_samples,
     warn_of_mistakes,
 )
 from hierlpr.model.persistence import save_model
@@ -148,8 +143,8 @@ class HierLPR(Predictor, ChangeableModel, OneToOneFeatureMixin, TransformerMixin
         clusters : array-like of ids of shape (n_samples,), series or mapping, optional
             The patient, donor or camera of each sample; new samples then come from new clusters.
         """
-        h, table, truth = self._learnable(X, y, clusters)
-        return self.fit_aligned(h, LabelledSamples.of(table, truth, sample_weight))
+        h, samples = self._learnable(X, y, sample_weight, clusters)
+        return self.fit_aligned(h, samples)
 
     def fit_calibrate(
         self,
@@ -188,29 +183,30 @@ class HierLPR(Predictor, ChangeableModel, OneToOneFeatureMixin, TransformerMixin
         signature(self.calibrate).bind(X, y, **goal)  # refuses what it does not take before the fit
         names = ("precision", "fdr", "maximize", "confidence")
         [first, *_] = goals_of(**{name: x for name, x in goal.items() if name in names})
-        h, table, truth = self._learnable(X, y, clusters)
-        samples = LabelledSamples.of(table, truth, sample_weight)
+        h, samples = self._learnable(X, y, sample_weight, clusters)
         check_bound(first, samples.weight, goal.get("max_weight"))
-        rng, share = make_rng(random_state), calibration_share
-        parts = split_for_cutoff(table, h, truth.cluster, share=share, rng=rng)
-        self.fit_aligned(h, samples.rows(parts[0]))
-        table, truth, weight = samples.rows(parts[1])
+        parts, rng = (samples.table, h, samples.truth.cluster), make_rng(random_state)
+        fit, held_out = split_for_cutoff(*parts, share=calibration_share, rng=rng)
+        self.fit_aligned(h, samples.rows(fit))
+        table, truth, weight = samples.rows(held_out)
         self.calibrate(table, truth, sample_weight=weight, **goal)
-        self.held_out_ = parts[1]
+        self.held_out_ = held_out
         return self
 
-    def _learnable(self, X: Any, y: Any, clusters: Any) -> tuple[Hierarchy, Table, Truth]:
-        """Return the hierarchy, and checked scores and truth to learn from."""
+    def _learnable(
+        self, X: Any, y: Any, sample_weight: Any, clusters: Any
+    ) -> tuple[Hierarchy, LabelledSamples]:
+        """Return the hierarchy and checked samples to learn from."""
         self.check_params()
         h = None if self.hierarchy is None else as_hierarchy(self.hierarchy)
         options: dict[str, Any] = {"missing_scores": self.missing_scores, "leaves": self.leaves}
         table = new_scores(X, h, None, **options)
         h = h or Hierarchy(labels=table.labels)
-        truth = align_truth(y, h, table, propagate_truth=self.propagate_truth)
-        truth = truth.in_clusters(cluster_ids(clusters, table))
-        if truth.is_complete:
-            refuse_truth_as_scores(table.values, truth.positive)
-        return h, table, truth
+        options = {"sample_weight": sample_weight, "clusters": clusters}
+        samples = LabelledSamples.of(table, y, h, propagate_truth=self.propagate_truth, **options)
+        if samples.truth.is_complete:
+            refuse_truth_as_scores(table.values, samples.truth.positive)
+        return h, samples
 
     def check_params(self) -> None:
         """Refuse invalid parameters before any work is done."""
@@ -301,68 +297,29 @@ class HierLPR(Predictor, ChangeableModel, OneToOneFeatureMixin, TransformerMixin
         if min_chance is not None:
             min_chance = check_level(min_chance, name="min_chance")
         goals = goals_of(precision=precision, fdr=fdr, maximize=maximize, confidence=confidence)
-        samples = LabelledSamples.of(*self._pair(X, y, clusters), sample_weight)
+        _, samples = self._labelled(X, y, sample_weight=sample_weight, clusters=clusters)
         check_bound(goals[0], samples.weight, max_weight)
         samples = samples.used(keep_equal=confidence is not None)
         keys, caveats = check_leakage(samples, self.keys_.get("fit"))
-        options: dict[str, Any] = {"groups": groups, "unreachable": unreachable}
-        options |= {"weight": samples.weight, "max_weight": max_weight}
-        truth, lpr = samples.truth, self.lprs(samples.table)
-        options |= {"lpr": lpr.values, "min_chance": min_chance}
-        score = self.block_scores(samples.table, lpr)
-        cutoff = cutoff_on(goals, score, truth, self.hierarchy_, self.profile_, **options)
+        lpr = self.lprs(samples.table)
+        cutoff = cutoff_on(
+            goals,
+            self.block_scores(samples.table, lpr),
+            samples.truth,
+            self.hierarchy_,
+            self.profile_,
+            groups=groups,
+            unreachable=unreachable,
+            weight=samples.weight,
+            max_weight=max_weight,
+            lpr=lpr.values,
+            min_chance=min_chance,
+        )
         for part in cutoff.targets or (cutoff,):
             if not part.reachable:
                 warn(part.reason, UnreachableWarning)
         self.keys_ = {**self.keys_, "cutoff": keys}
         self.cutoff_ = cutoff.with_caveats(caveats)
-        return self
-
-    def use_target(self, target: float) -> Self:
-        """Select one of several calibrated targets for all decisions; see ``cutoff_``."""
-        self.cutoff_ = self.cutoff_.for_target(target)
-        return self
-
-    def set_cutoff(self, level: float) -> Self:
-        """Set the cutoff to a block score of your choice, from 0 to 1; nothing is promised."""
-        self.cutoff_ = Cutoff(check_fraction(level, name="level"), Goal("by hand"))
-        self.keys_ = {name: keys for name, keys in self.keys_.items() if name != "cutoff"}
-        return self
-
-    def calibrate_sets(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        error: float = 0.1,
-        confidence: float | None = None,
-        one_path: bool = False,
-        clusters: Any = None,
-    ) -> Self:
-        """Choose which labels of a sample are *sure* and which are *possible*.
-
-        Parameters
-        ----------
-        X, y : matrices or data frames
-            As in `fit`, of other samples.
-        error : float
-            At most this share of new samples has a sure label that is false. Separately, at most
-            this share has a true label that is not possible.
-        confidence : float, optional
-            By default the shares are averages over calibration and new samples. With a confidence,
-            they hold for new samples given this calibration, with that probability.
-        one_path : bool
-            Every sample has at most one path of labels, as in a taxonomy: siblings then exclude
-            each other, and more labels are sure. The promises hold even if this is wrong, with
-            smaller sets. Complete scores need a forest; for listed scores see `assign`.
-        clusters : as in `fit`, optional
-            The promise is then about a random sample of a new cluster.
-        """
-        table, truth = self._pair(X, y, clusters)
-        refuse_unknown_samples(truth)
-        keys, caveats = check_leakage(LabelledSamples(table, truth), self.keys_.get("fit"))
-        rule = self.choose_set_rule(table, truth, error, confidence, one_path=one_path)
-        self.sets_, self.keys_ = rule.with_caveats(caveats), {**self.keys_, "sets": keys}
         return self
 
     def transform(self, X: Any) -> Any:
@@ -402,11 +359,11 @@ class HierLPR(Predictor, ChangeableModel, OneToOneFeatureMixin, TransformerMixin
         tags.input_tags.allow_nan = self.missing_scores == "allow"
         return tags
 
-    def _scored(self, X: Any) -> tuple[HierLPR, Table]:
-        return self, self.aligned_scores(X)
+    @property
+    def _fitted(self) -> HierLPR:
+        check_is_fitted(self)
+        return self
 
-    def _pair(self, scores: Any, truth: Any, clusters: Any) -> tuple[Table, Truth]:
-        table, propagates = self.aligned_scores(scores), self.propagate_truth
-        options: dict[str, Any] = {"propagate_truth": propagates, "is_first": False}
-        aligned = align_truth(truth, self.hierarchy_, table, **options)
-        return table, aligned.in_clusters(cluster_ids(clusters, table))
+    def score_table(self, X: Any) -> Any:
+        """Return the scores as they are."""
+        return X

@@ -10,13 +10,21 @@ from numpy.typing import NDArray
 
 from hierlpr._utils.checks import quote_names
 from hierlpr._utils.display import escape_control, html_card
-from hierlpr.cutoff.decisions import fill, label_levels, likely_labels, parts_of, reason_codes
+from hierlpr.cutoff.decisions import (
+    decide,
+    fill,
+    label_levels,
+    likely_labels,
+    parts_of,
+    reason_codes,
+)
 from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.data.frames import new_frame
 from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.lpr import own_lpr
+from hierlpr.ranking.order import rank
 
 if TYPE_CHECKING:
     from hierlpr.model.estimator import HierLPR
@@ -72,82 +80,72 @@ class Explanation:
 
     def to_frame(self, backend: Literal["pandas", "polars", "pyarrow"] | None = None) -> Any:
         """Return a data frame with one row per label, in calling order."""
-        columns = {
-            name: [row[i] for row in self.labels] for i, name in enumerate(ExplainedLabel._fields)
-        }
-        return new_frame(columns, backend)
+        names = ExplainedLabel._fields
+        return new_frame({k: [row[i] for row in self.labels] for i, k in enumerate(names)}, backend)
 
-    def _summary(self) -> tuple[str, list[ExplainedLabel], str]:
-        """Return a headline, all calls and the first other labels, and a note on the rest."""
+    def _summary(self) -> tuple[str, list[tuple[str, ExplainedLabel]], list[str]]:
+        """Return a headline, all calls and the first other labels, and notes on the rest."""
         called, others = ([x for x in self.labels if x.called == is_called] for is_called in (1, 0))
         n, n_left = self.hierarchy.n_labels, len(others[N_SHOWN:])
         headline = escape_control(f"Sample {self.sample}: {len(called):,} of {n:,} labels called.")
         notes = [f"{n_left:,} more labels are not called."] if n_left else []
         if n_unlisted := n - len(self.labels):
             notes.append(f"{n_unlisted:,} labels have no score here and are never called.")
-        return headline, [*called, *others[:N_SHOWN]], " ".join(notes)
+        shown = [(self.hierarchy.caption(x.label), x) for x in (*called, *others[:N_SHOWN])]
+        return headline, shown, [" ".join(notes)] if notes else []
 
     def __str__(self) -> str:
         """Return the calls and the first other labels as text."""
-        headline, shown, rest = self._summary()
-        lines = [headline, str(self.cutoff), ""]
-        for row in shown:
-            text = f"{self.hierarchy.caption(row.label)}: {row.reason}"
-            lines.append(f"{'+' if row.called else '-'} {escape_control(text)}")
-        return "\n".join([*lines, *([rest] if rest else [])])
+        headline, shown, notes = self._summary()
+        rows = [
+            f"{'+' if x.called else '-'} {escape_control(f'{n}: {x.reason}')}" for n, x in shown
+        ]
+        return "\n".join([headline, str(self.cutoff), "", *rows, *notes])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         """Return the text of `__str__` as HTML for a notebook."""
-        headline, shown, rest = self._summary()
-        cells = [
-            (self.hierarchy.caption(x.label), x.lpr, x.block_score, x.called, x.reason)
-            for x in shown
-        ]
-        text = "\n".join([str(self.cutoff), *([rest] if rest else [])])
+        headline, shown, notes = self._summary()
+        cells = [(name, x.lpr, x.block_score, x.called, x.reason) for name, x in shown]
         head = ("label", "LPR", "block score", "called", "why")
-        return html_card(headline, text, head, cells)
+        return html_card(headline, "\n".join([str(self.cutoff), *notes]), head, cells)
 
 
 def explain_sample(model: HierLPR, table: Table, sample: int | str) -> Explanation:
     """Explain one row of a table of scores."""
     row = _row_of(table, sample)
     one, h, cutoff = table.rows(np.array([row])), model.hierarchy_, model.cutoff_
-    ranking = model.rank(one)
+    lprs, is_likely = model.lprs(one), None
+    ranking = rank(lprs, h, n_jobs=model.n_jobs)
     at, lpr, block_score = ranking.label.astype(np.intp), ranking.lpr, ranking.score
-    block = np.cumsum(ranking.first) - 1
+    block, level = np.cumsum(ranking.first) - 1, label_levels(cutoff, h)[at]
     single = own_lpr(model.lpr_, one.values, n_jobs=model.n_jobs)
-    rows = (one.values, single, model.calls(one, cutoff)[0])
-    score, single, calls = (_dense_row(x, h.n_labels)[at] for x in rows)
-    called, level = calls == 1.0, label_levels(cutoff, h)[at]
-    is_likely = None
+    calls = decide(model.block_scores(one, lprs), cutoff, h, lprs.values)
+    score, single, calls = (_dense_row(x, h.n_labels)[at] for x in (one.values, single, calls))
+    called = calls == 1.0
     if cutoff.min_chance is not None:
-        is_likely = likely_labels(model.lprs(one).values, h, cutoff.min_chance).toarray()[0, at]
+        is_likely = likely_labels(lprs.values, h, cutoff.min_chance).toarray()[0, at]
     codes = reason_codes(block_score, block, called, level, is_likely)
     parts, group = parts_of(cutoff, h.n_labels)
     labels = [h.labels[k] for k in at]
     captioned = list(zip(map(h.caption, labels), lpr.tolist(), strict=True))
-    start, stop = (np.searchsorted(block, block, side=side) for side in ("left", "right"))
     reasons = [
         fill(
             int(codes[k]),
             lpr=lpr[k],
             score=block_score[k],
             level=level[k],
-            others=[*captioned[start[k] : k], *captioned[k + 1 : stop[k]]],
+            others=[captioned[i] for i in np.flatnonzero(block == block[k]) if i != k],
             most=parts[group[at[k]]].max_calls,
         )
         for k in range(at.size)
     ]
     numbers = (x.tolist() for x in (score, single, lpr, block, block_score, level, called))
     columns = labels, map(h.name, labels), *numbers, reasons
-    return Explanation(
-        sample=table.samples[row] if table.samples is not None else str(row),
-        hierarchy=h,
-        cutoff=cutoff,
-        labels=tuple(map(ExplainedLabel._make, zip(*columns, strict=True))),
-    )
+    name = str(row) if table.samples is None else table.samples[row]
+    entries = map(ExplainedLabel._make, zip(*columns, strict=True))
+    return Explanation(name, h, cutoff, tuple(entries))
 
 
 def _row_of(table: Table, sample: int | str) -> int:

@@ -22,7 +22,7 @@ from hierlpr.cutoff.sets import CallSets, SetRule
 from hierlpr.data.duplicates import SampleKeys
 from hierlpr.data.listed import Kind
 from hierlpr.data.tables import Table, draw_samples, sample_limit
-from hierlpr.data.truth import Truth, implied_share
+from hierlpr.data.truth import implied_share
 from hierlpr.exceptions import HierlprError, UnreachableWarning, warn
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.roll_up import RollUp
@@ -55,9 +55,7 @@ class FittedModel:
     sets_: SetRule | None
     keys_: dict[str, SampleKeys]  # of the samples used for "fit", "cutoff" and "sets"
     sample_summary_: SampleSummary | None
-    leaves_: RollUp | None = (
-        None  # how scores of leaves were rolled up; None: all labels had scores
-    )
+    leaves_: RollUp | None = None  # how scores of leaves were rolled up, if that was needed
     path_style_: dict[str, Any] | None = None  # ranks of labels, and how a tool writes paths
 
     # Parameters of `HierLPR`.
@@ -156,9 +154,10 @@ class FittedModel:
         return self.sets_
 
     def choose_set_rule(
-        self, table: Table, truth: Truth, error: float, confidence: float | None, *, one_path: bool
+        self, samples: LabelledSamples, error: float, confidence: float | None, *, one_path: bool
     ) -> SetRule:
         """Choose the thresholds of the sets on calibration samples."""
+        table, truth, _ = samples
         floor = set_values.least_chance(error)
         options: dict[str, Any] = {"error": error, "confidence": confidence, "floor": floor}
         if one_path and table.n_stored is not None:

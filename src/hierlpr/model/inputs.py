@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from hierlpr._utils.checks import check_finite, check_sample_weight, is_sparse, quote_names
 from hierlpr.data import tables
-from hierlpr.data.clusters import cluster_note
+from hierlpr.data.clusters import cluster_ids, cluster_note
 from hierlpr.data.duplicates import SampleKeys, leakage_warnings
 from hierlpr.data.listed import Kind, as_kind
 from hierlpr.data.tables import Table, draw_samples, match_weights
-from hierlpr.data.truth import Truth
+from hierlpr.data.truth import Truth, align_truth
 from hierlpr.exceptions import DataError, warn
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.roll_up import RollUp
@@ -54,13 +54,14 @@ def new_scores(
     if missing_scores == "allow" and is_dense:
         values = np.where(np.isnan(values), 0.0, values)
     check_finite(values, table.labels, name="scores", hint=hint)
-    if kind is None:
-        _note_forms(scores, table, n_columns)
-    for count, what in zip(values.shape, ("sample", "feature"), strict=True):
-        if kind is None and count == 0:
-            raise DataError(
-                f"scores: 0 {what}(s) (shape={values.shape}) while a minimum of 1 is required."
-            )
+    if kind is not None:
+        return table
+    _note_forms(scores, table, n_columns)
+    if 0 in values.shape:
+        what = "feature" if values.shape[0] else "sample"
+        raise DataError(
+            f"scores: 0 {what}(s) (shape={values.shape}) while a minimum of 1 is required."
+        )
     return table
 
 
@@ -86,35 +87,36 @@ def _note_forms(scores: Any, table: Table, n_columns: int) -> None:
         )
 
 
-def positive_weight_rows(
-    sample_weight: Any, n_samples: int, keep_equal: bool = False
-) -> tuple[NDArray[np.intp], Float | None]:
-    """Return samples of positive weight and their weights; None if equal, unless `keep_equal`."""
-    weight = check_sample_weight(sample_weight, n_samples, keep_equal=keep_equal)
-    if weight is None:
-        return np.arange(n_samples), None
-    rows = np.flatnonzero(weight)
-    weight = weight[rows]
-    return rows, None if not keep_equal and np.all(weight == weight[0]) else weight
-
-
 class LabelledSamples(NamedTuple):
-    """Scores and truth of samples in the order of the labels; no weights if all are equal."""
+    """Scores, truth and weights of samples, in the order of the labels."""
 
     table: Table
-    truth: Any  # `Truth`, or None for a report without
+    truth: Truth
     weight: Float | None = None
 
     @classmethod
-    def of(cls, table: Table, truth: Any, sample_weight: Any) -> Self:
-        """Check weights and match them with the samples."""
-        weight = match_weights(sample_weight, table)
+    def of(
+        cls,
+        table: Table,
+        y: Any,
+        hierarchy: Hierarchy,
+        *,
+        sample_weight: Any = None,
+        clusters: Any = None,
+        name: str = "scores",
+        **options: bool,
+    ) -> Self:
+        """Match truth, weights and clusters with the samples; `options` are of `align_truth`."""
+        truth = align_truth(y, hierarchy, table, name=name, **options)
+        truth = truth.in_clusters(cluster_ids(clusters, table, name=name))
+        weight = match_weights(sample_weight, table, name=name)
         return cls(table, truth, check_sample_weight(weight, table.n_samples, keep_equal=True))
 
     def used(self, *, keep_equal: bool = False) -> Self:
         """Leave out samples of weight 0, and weights that are equal unless `keep_equal`."""
-        rows, weight = positive_weight_rows(self.weight, self.table.n_samples, keep_equal)
-        return self._replace(weight=None).rows(rows)._replace(weight=weight)
+        part = self if self.weight is None else self.rows(np.flatnonzero(self.weight))
+        weight = check_sample_weight(part.weight, part.table.n_samples, keep_equal=keep_equal)
+        return part._replace(weight=weight)
 
     @property
     def relative_weight(self) -> Float | None:
@@ -124,8 +126,7 @@ class LabelledSamples(NamedTuple):
     def rows(self, rows: NDArray[np.intp]) -> Self:
         """Return some samples."""
         weight = None if self.weight is None else self.weight[rows]
-        truth = None if self.truth is None else self.truth[rows]
-        return type(self)(self.table.rows(rows), truth, weight)
+        return type(self)(self.table.rows(rows), self.truth[rows], weight)
 
     def drawn(self, limit: int) -> Self:
         """Return at most `limit` samples, drawn at random with a fixed seed."""

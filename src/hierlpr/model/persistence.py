@@ -191,8 +191,6 @@ def _unpack_model(arrays: Arrays, meta: Mapping[str, Any]) -> HierLPR:
 
     edges = [(str(parent), str(child)) for parent, child in meta["edges"]]
     h = Hierarchy(edges, labels=map(str, meta["labels"]), names=meta["names"])
-    meta = {**meta, "params": {"leaves": "auto", **meta["params"]}}  # files from before it
-    meta["fitted"] = {"leaves_": None, **meta["fitted"]}
     params = {name: _unpack(meta["params"][name], arrays, h) for name in PARAMS}
     model = HierLPR(h if meta["has_hierarchy"] else None, **params)
     model.check_params()
@@ -231,7 +229,7 @@ def _unpack_classifier(
 def _check_model(model: HierLPR) -> None:
     """Refuse parts that do not fit together: compiled code would read beyond their ends."""
     h, lpr, joint, implied = model.hierarchy_, model.lpr_, model.joint_, model.implied_
-    summary = model.sample_summary_
+    summary, depths, profile = model.sample_summary_, model.path_weight_, model.profile_
     if summary is not None and (implied is None) != (summary.log_frequency is None):
         raise FileError("the summary of samples is for another kind of scores.")
     if model.leaves_ not in (None, "sum", "max"):
@@ -253,10 +251,9 @@ def _check_model(model: HierLPR) -> None:
     sizes = {x.shape for x in per_label} | {(lpr.curves.n_labels,), (len(groups),)}
     if sizes != {(h.n_labels,)}:
         raise FileError(f"its parts are not all for {h.n_labels:,} labels.")
-    depths, n_depths = model.path_weight_, int(np.max(h.levels, initial=0))
+    n_depths = int(np.max(h.levels, initial=0))
     if depths is not None and (depths.shape != (n_depths,) or not (depths >= 0.0).all()):
         raise FileError("the weights of depths are invalid.")
-    profile = model.profile_
     if profile is not None and profile.moments.shape != (5, profile.limit.size, profile.level.size):
         raise FileError("the profile of block scores is invalid.")
 
@@ -273,9 +270,9 @@ def _pack(value: Any, name: str, arrays: Arrays) -> Any:
         return value
     if isinstance(value, np.generic):
         return value.item()
-    if isinstance(value, np.ndarray) and value.dtype.kind == "U":
-        return {"texts": value.tolist()}
     if isinstance(value, np.ndarray):
+        if value.dtype.kind == "U":
+            return {"texts": value.tolist()}
         arrays[name] = value
         return {"array": name}
     if isinstance(value, Hierarchy):

@@ -1,26 +1,28 @@
-"""What models of scores and of features do with new samples: rank, call, name and explain them."""
+"""What models of scores and of features do with samples that they were not fitted on."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from hierlpr._utils.checks import check_sample_weight
+from hierlpr._utils.checks import check_fraction
 from hierlpr._utils.display import html_card
 from hierlpr.audit import Audit, start_audit
 from hierlpr.cutoff.decisions import Groups, LabelCall, call_lists
+from hierlpr.cutoff.goal import Goal
+from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.cutoff.sets import CallSets
-from hierlpr.data.clusters import cluster_ids, cluster_numbers
+from hierlpr.data.clusters import cluster_numbers
 from hierlpr.data.frames import like_given, new_frame
-from hierlpr.data.tables import Table, dense, match_weights
-from hierlpr.data.truth import align_truth
+from hierlpr.data.tables import Table, dense
 from hierlpr.exceptions import DataError
 from hierlpr.lpr.drift import Drift
 from hierlpr.metrics import au_prc_score
 from hierlpr.model.explain import Explanation, explain_sample
 from hierlpr.model.fitted import FittedModel
+from hierlpr.model.inputs import LabelledSamples, check_leakage, refuse_unknown_samples
 from hierlpr.ranking.order import Ranking, rank
 
 if TYPE_CHECKING:
@@ -33,12 +35,28 @@ class Predictor:
     propagate_truth: bool
     _returns_samples: ClassVar[bool] = True  # whether frames have the column "sample" of X
 
-    def _scored(self, X: Any) -> tuple[HierLPR, Table]:
-        """Return the fitted model of scores, and the checked scores of the samples."""
+    @property
+    def _fitted(self) -> HierLPR:
+        """The fitted model of scores."""
         raise NotImplementedError
 
+    def score_table(self, X: Any) -> Any:
+        """Return scores in a form that the model of scores takes."""
+        raise NotImplementedError
+
+    def _scored(self, X: Any) -> tuple[HierLPR, Table]:
+        """Return the fitted model of scores, and the checked scores of the samples."""
+        model = self._fitted
+        return model, model.aligned_scores(self.score_table(X))
+
+    def _labelled(self, X: Any, y: Any, **options: Any) -> tuple[HierLPR, LabelledSamples]:
+        """Return the fitted model of scores, and checked samples with their truth."""
+        model, table = self._scored(X)
+        options |= {"propagate_truth": self.propagate_truth, "is_first": False}
+        return model, LabelledSamples.of(table, y, model.hierarchy_, **options)
+
     def _compared(self, X: Any) -> tuple[HierLPR, Table]:
-        """Do so, and warn if the scores differ from those of the fit."""
+        """Return model and scores, and warn if these differ from those of the fit."""
         model, table = self._scored(X)
         model.warn_of_difference(table)
         return model, table
@@ -59,6 +77,55 @@ class Predictor:
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
+
+    def use_target(self, target: float) -> Self:
+        """Select one of several calibrated targets for all decisions; see ``cutoff_``."""
+        model = self._fitted
+        model.cutoff_ = model.cutoff_.for_target(target)
+        return self
+
+    def set_cutoff(self, level: float) -> Self:
+        """Set the cutoff to a block score of your choice, from 0 to 1; nothing is promised."""
+        model = self._fitted
+        model.cutoff_ = Cutoff(check_fraction(level, name="level"), Goal("by hand"))
+        model.keys_ = {name: keys for name, keys in model.keys_.items() if name != "cutoff"}
+        return self
+
+    def calibrate_sets(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        error: float = 0.1,
+        confidence: float | None = None,
+        one_path: bool = False,
+        clusters: Any = None,
+    ) -> Self:
+        """Choose which labels of a sample are *sure* and which are *possible*.
+
+        Parameters
+        ----------
+        X, y : matrices or data frames
+            As in `fit`, of other samples.
+        error : float
+            At most this share of new samples has a sure label that is false. Separately, at most
+            this share has a true label that is not possible.
+        confidence : float, optional
+            By default the shares are averages over calibration and new samples. With a confidence,
+            they hold for new samples given this calibration, with that probability.
+        one_path : bool
+            Every sample has at most one path of labels, as in a taxonomy: siblings then exclude
+            each other, and more labels are sure. The promises hold even if this is wrong, with
+            smaller sets. Complete scores need a forest; for listed scores see `assign`.
+        clusters : as in `fit`, optional
+            The promise is then about a random sample of a new cluster.
+        """
+        model, samples = self._labelled(X, y, clusters=clusters)
+        refuse_unknown_samples(samples.truth)
+        keys, caveats = check_leakage(samples, model.keys_.get("fit"))
+        rule = model.choose_set_rule(samples, error, confidence, one_path=one_path)
+        model.sets_, model.keys_ = rule.with_caveats(caveats), {**model.keys_, "sets": keys}
+        return self
 
     def predict_proba(self, X: Any) -> Any:
         """Return the block scores: comparable across labels, and no child above a parent.
@@ -92,10 +159,8 @@ class Predictor:
         """
         model, table = self._compared(X)
         calls, score = model.calls(table, model.cutoff_in_use())
-        h, sets = model.hierarchy_, None
-        if model.sets_ is not None:
-            sets = model.sets_on(table, score).codes()
-        return call_lists(calls, score, h, sets=sets)
+        sets = None if model.sets_ is None else model.sets_on(table, score).codes()
+        return call_lists(calls, score, model.hierarchy_, sets=sets)
 
     def predict_sets(self, X: Any) -> CallSets:
         """Return the sure and the possible labels of every sample; see `calibrate_sets`."""
@@ -136,16 +201,12 @@ class Predictor:
 
         `sample_weight` is as in `fit`. With `clusters` instead, all clusters count equally.
         """
-        model, table = self._scored(X)
-        options: dict[str, Any] = {"propagate_truth": self.propagate_truth, "is_first": False}
-        truth = align_truth(y, model.hierarchy_, table, **options)
-        weight = check_sample_weight(match_weights(sample_weight, table), table.n_samples)
-        ids = cluster_ids(clusters, table)
-        if weight is not None and ids is not None:
+        options = {"sample_weight": sample_weight, "clusters": clusters}
+        model, (table, truth, weight) = self._labelled(X, y, **options)
+        if weight is not None and truth.cluster is not None:
             raise DataError("score takes either sample_weight or clusters.")
-        if ids is not None:
-            _, number, size = np.unique(ids, return_inverse=True, return_counts=True)
-            weight = 1.0 / size[number.reshape(-1)]
+        if (number := truth.cluster_number) is not None:
+            weight = 1.0 / np.bincount(number)[number]
         cells = truth.evaluated(model.hierarchy_, weight).cells
         return float(au_prc_score(cells, dense(model.block_scores(table)), sample_weight=weight))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from hierlpr._utils.checks import Matrix
@@ -18,7 +19,6 @@ from hierlpr.cutoff.instances import holds_at
 from hierlpr.cutoff.sets import CallSets
 from hierlpr.data.duplicates import overlap_note
 from hierlpr.data.tables import align, sum_by_label
-from hierlpr.data.truth import Truth, align_truth
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.lpr import own_lpr
@@ -132,18 +132,16 @@ def apply_model(
     table = align(scores, h, name="scores", allow_leaves=True)
     if table.n_samples == 0:
         raise DataError("scores: there are no samples to report on.")
-    aligned: Any = None
-    if truth is not None or is_truth_needed:
-        options: dict[str, Any] = {"propagate_truth": model.propagate_truth, "is_first": False}
-        aligned = align_truth(truth, h, table, **options)
-    table, aligned, weight = LabelledSamples.of(table, aligned, sample_weight).used()
-    table = model.aligned_scores(table)
+    has_truth = truth is not None or is_truth_needed
+    y = truth if has_truth else sparse.csr_array((table.n_samples, h.n_labels), dtype=bool)
+    options: dict[str, Any] = {"propagate_truth": model.propagate_truth, "is_first": False}
+    samples = LabelledSamples.of(table, y, h, sample_weight=sample_weight, **options).used()
+    table, weight = model.aligned_scores(samples.table), samples.weight
+    truths = samples.truth.tocsr() if table.n_stored is not None else samples.truth.toarray()
+    truths = truths.evaluated(h, weight)
     lpr = model.lprs(table)
     block_score = model.block_scores(table, lpr)
     nothing = block_score != block_score
-    if aligned is None:
-        aligned = Truth(nothing)
-    truths = (aligned if table.n_stored is None else aligned.tocsr()).evaluated(h, weight)
     return ModelOutput(
         model=model,
         samples=table.samples or tuple(map(str, range(table.n_samples))),
@@ -156,7 +154,7 @@ def apply_model(
         unknown=nothing if truths.unknown is None else truths.unknown,
         implied=nothing if truths.implied is None else truths.implied,
         sets=None if model.sets_ is None else model.sets_on(table, block_score),
-        has_truth=truth is not None,
+        has_truth=has_truth,
         weight=None if weight is None else weight / weight.mean(),
     )
 
