@@ -73,24 +73,17 @@ def test_bibtex_by_hand(tmp_path):
 
 
 def test_formulas_become_mathml(markdown):
-    made = markdown.convert(
-        r"Let \(H/N \ge p\) and :math:`\lambda_i <` 1:" "\n\n" r"\[ \frac{a}{b} \]"
-    )
+    made = markdown.convert(r"Let $H/N \ge p$ and :math:`\lambda_i <` 1:" "\n\n" r"$$\frac{a}{b}$$")
     assert made.count("<math ") == 3
     assert "<mfrac>" in made
     assert check.Page(made).text.count("\\") == 0
-    made = markdown.convert(
-        "Text.\n\n.. math:: W = \\prod_i\n    (1 + G_i)\n\nMore ``code \\(x\\)``."
-    )
+    made = markdown.convert("Text.\n\n.. math:: W = \\prod_i\n    (1 + G_i)\n\nMore ``code $x$``.")
     assert made.count("<math ") == 1
     assert "More" in made
 
 
 def test_citations_become_links(markdown):
-    made = markdown.convert(
-        "As in [@ho2018hierlpr], key ``wilson1927`` in ``docs/references.bib``."
-    )
-    assert '<a class="citation" href="bibliography.html#ho2018hierlpr">Ho et al. (2018)</a>' in made
+    made = markdown.convert("As in Wilson (1927), key ``wilson1927`` in ``docs/references.bib``.")
     assert 'href="bibliography.html#wilson1927"' in made
     assert "references.bib" not in made
     made = markdown.convert("Ho et al. (2018), key ``ho2018hierlpr``; Keys ``wilson1927``.")

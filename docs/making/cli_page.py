@@ -39,7 +39,7 @@ def cli_reference() -> str:
         row for row in dict.fromkeys(rows) if rows.count(row) >= MANY and "Required." not in row
     ]
     parts = [_section(name, command, shared) for name, command in commands.items()]
-    return "\n".join([INTRODUCTION, *parts, "\n".join([SHARED, *_table(shared)]) + "\n"])
+    return "\n".join([INTRODUCTION, *parts, "\n".join([SHARED, *shared]) + "\n"])
 
 
 def _options(command: click.Command) -> list[click.Option]:
@@ -53,19 +53,15 @@ def _section(name: str, command: click.Command, shared: list[str]) -> str:
     if command.epilog:
         _, _, example = command.epilog.partition(": ")
         lines += ["```sh", *example.split("; "), "```", ""]
-    lines += _table([_row(option) for option in options if _row(option) not in shared])
+    lines += [_row(option) for option in options if _row(option) not in shared]
     also = [f"`{option.opts[-1]}`" for option in options if _row(option) in shared]
     if also:
         lines += ["", f"[Shared options](#shared-options): {', '.join(also)}."]
     return "\n".join(lines) + "\n"
 
 
-def _table(rows: list[str]) -> list[str]:
-    return ["| option | meaning |", "| --- | --- |", *rows]
-
-
 def _row(option: click.Option) -> str:
-    return f"| {_names(option)} | {_meaning(option)} |"
+    return f"- {_names(option)}: {_meaning(option)}"
 
 
 def _names(option: click.Option) -> str:
@@ -90,7 +86,7 @@ def _meaning(option: click.Option) -> str:
         said.append("Required.")
     elif option.show_default and not option.is_flag and option.default is not None:
         said.append(f"Default: `{option.default}`.")
-    return " ".join(part for part in said if part).replace("|", "\\|")
+    return " ".join(part for part in said if part)
 
 
 if __name__ == "__main__":

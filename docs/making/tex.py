@@ -1,8 +1,8 @@
 r"""Markdown with mathematics and citations, both ready when the page is built.
 
-``\(x\)``, ``$x$``, ``\[x\]`` and the docstrings' ``:math:`` become MathML, which browsers draw by
-themselves: no script, no font, no network. ``[@key]`` and a key in backticks become links to the
-bibliography; ``:func:`` and its kin become code.
+``$x$``, ``$$x$$`` (which GitHub draws, too) and the docstrings' ``:math:`` become MathML, which
+browsers draw by themselves: no script, no font, no network. A key in backticks becomes a link to
+the bibliography; ``:func:`` and its kin become code.
 """
 
 import html
@@ -32,8 +32,7 @@ class Scholarly(Extension):
         keys = "|".join(map(re.escape, self.entries))
         md.preprocessors.register(_Displayed(md), "displayed-formula", 22)
         inline = md.inlinePatterns
-        inline.register(_Formula(r"\\\((.+?)\\\)", md), "formula", 186)  # after code, 190
-        inline.register(_Formula(r"\$(\S(?:[^$`]*?\S)?)\$(?!\w)", md), "formula-dollar", 185)
+        inline.register(_Formula(r"\$(\S(?:[^$`]*?\S)?)\$(?!\w)", md), "formula", 185)  # after code
         inline.register(_Formula(r":math:`([^`]+)`", md), "formula-role", 195)
         inline.register(_Code(r":[a-z]+:`~?([^`]+)`", md), "role", 194)
         source = r"(?: in `{1,2}(?:docs/)?references\.bib`{1,2})?"
@@ -41,20 +40,19 @@ class Scholarly(Extension):
         named = rf"(?:{names}\s+\(\d{{4}}\),\s+key\s+|[Kk]eys?\s+)?"  # the link has the names
         known = rf"{named}(?<!`)`{{1,2}}({keys})`{{1,2}}(?!`)" + source
         inline.register(_Citation(known, md, self.entries), "citation-key", 193)
-        inline.register(_Citation(rf"\[@({keys})\]", md, self.entries), "citation", 192)
 
 
 class _Displayed(Preprocessor):
-    r"""Formulas on lines of their own: ``\[ ... \]``, and ``.. math::`` with what is below it."""
+    r"""Formulas on lines of their own: ``$$ ... $$``, and ``.. math::`` with what is below it."""
 
     _ROLE = re.compile(
         r"^(?P<lead>[ ]*)\.\. math::(?P<tex>[^\n]*(?:\n(?P=lead)[ ]+\S[^\n]*)*)", re.M
     )
-    _BRACKETS = re.compile(r"^(?P<lead>[ ]*)\\\[(?P<tex>.+?)\\\](?P<end>[ .,;]*)$", re.M | re.S)
+    _DOLLARS = re.compile(r"^(?P<lead>[ ]*)\$\$(?P<tex>.+?)\$\$$", re.M | re.S)
 
     def run(self, lines: list[str]) -> list[str]:
         text = "\n".join(lines)
-        for pattern in (self._BRACKETS, self._ROLE):
+        for pattern in (self._DOLLARS, self._ROLE):
             text = pattern.sub(self._replace, text)
         return text.split("\n")
 

@@ -7,7 +7,7 @@ and of a random forest of all labels.
 
     python experiments/small/run.py                  # every set and size, two draws each
     python experiments/small/run.py iris20 --draws 1
-    python experiments/small/run.py --table          # results.csv for the docs
+    python experiments/small/run.py --table          # results.csv as a table
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def run(case: Case, draw: int) -> dict[str, object]:
 
 
 def table(path: Path) -> str:
-    """Table of docs/evidence-first-stage.md: fewest and most samples, the best in bold."""
+    """Return a table: fewest and most samples of each set, the best in bold."""
     with path.open() as file:
         rows = list(csv.DictReader(file))
     lines = [

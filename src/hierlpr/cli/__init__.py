@@ -12,7 +12,7 @@ __all__ = ["main"]
 _COMMANDS = {
     "demo": ("_examples", "Run an example end to end, with a report."),
     "inspect": ("_hierarchy", "Print size, depth, roots and problems of a hierarchy."),
-    "fit": ("_fit", "Learn how precise every score is and where to cut."),
+    "fit": ("_fit", "Learn from samples with known labels, and choose a cutoff."),
     "rank": ("_predict", "Rank all (sample, label) instances and mark the calls."),
     "sets": ("_predict", "Find the sure and possible labels of every sample."),
     "assign": ("_assign", "Name every sample at the deepest rank that can be trusted."),

@@ -99,7 +99,7 @@ def fit(
     quiet: bool,
     **options: Any,
 ) -> None:
-    """Learn how precise every score is and where to cut, and write a model file.
+    """Learn from samples with known labels, choose a cutoff, and write a model file.
 
     With a target (--fdr, --precision, --max-f) or --error, some of the samples are kept for
     calibration, unless --calibration-scores and --calibration-truth provide others.

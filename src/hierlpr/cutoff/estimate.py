@@ -221,7 +221,7 @@ class LevelCurve(NamedTuple):
 
     @property
     def precision(self) -> Float:
-        """Precision with one more average sample whose calls are all incorrect."""
+        """Precision after adding a sample with the average number of calls, all incorrect."""
         return np.asarray(self.hits / (self.calls + self.calls / self.calling))
 
     def lowest_level(self, target: float) -> float | None:

@@ -161,7 +161,7 @@ class Collector:
         return path[1:]
 
     def add_path(self, number: int, sample: str, entries: Iterable[Entry]) -> None:
-        """Add a sample with one path; names that name nothing are skipped, with their score."""
+        """Add a sample with one path; placeholder names are skipped, with their score."""
         above = -1
         try:
             for place, (text, rank, score) in enumerate(entries):

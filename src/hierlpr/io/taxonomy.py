@@ -126,7 +126,7 @@ def _read_table(
         row = np.repeat(np.arange(label.size), np.diff(found.scores.indptr))
         at = np.flatnonzero(found.scores.indices == label[row])
         n_kept = np.zeros(label.size, dtype=np.int64)
-        n_kept[row[at]] = found.place[at] + 1  # names that name nothing count
+        n_kept[row[at]] = found.place[at] + 1  # placeholder names count
         cuts = zip(table.rows(), n_kept.tolist(), strict=True)
         rows = (cut(cells, n) for (_, cells), n in cuts)
         with open(out, "w", encoding="utf-8", newline="") as stream:

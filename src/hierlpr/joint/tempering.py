@@ -112,16 +112,14 @@ class Tempering:
         if not self.loss:
             return "The joint posterior is used unchanged."
         plain = self.loss["none"]
-        scope = "unchanged" if self.use == "exact" else "with one weight per label"
-        what = f"The joint posterior is used {scope} (mean weight of other labels' evidence "
-        what += f"{self.others.mean():.2f})"
+        what = "The joint posterior is used: chances depend on all scores of a sample"
         if self.use == "largest":
             what = "Each label gets the largest LPR at or below it"
         elif self.rise > 0.0:
             what += ", and each label gets the largest probability at or below it"
         text = (
-            f"{what}: held-out log-loss {plain - self.gain:.4g} per sample instead of {plain:.4g} "
-            f"(gain {self.gain:.3g} +- {self.gain_error:.2g})."
+            f"{what}. The log-loss of held-out samples falls from {plain:.4g} to "
+            f"{plain - self.gain:.4g} per sample (standard error {self.gain_error:.2g})."
         )
         if self.share == 1.0:
             return text
