@@ -105,6 +105,16 @@ def test_fit_rolls_up_scores_and_truth_of_leaves_with_one_note_each(scores, trut
     np.testing.assert_allclose(proba, expected.predict_proba(TREE.roll_up(P)))
 
 
+@pytest.mark.parametrize("how", ["sum", "max"])
+def test_a_chosen_roll_up_of_named_columns_needs_no_note(how):
+    truth = TREE.close_upward(TREE.roll_up(P) > 0.4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        HierLPR(TREE, joint=False, leaves=how).fit(WIDE, truth)
+    with pytest.warns(HierlprWarning, match="in the order of hierarchy.leaves"):
+        HierLPR(TREE, joint=False, leaves=how).fit(P, truth)
+
+
 @pytest.mark.filterwarnings("ignore:The (scores|truth)")
 def test_a_model_remembers_how_leaves_were_rolled_up(tmp_path):
     model = HierLPR(TREE, joint=False, leaves="max").fit(WIDE, NAMES)

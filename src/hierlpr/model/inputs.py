@@ -56,7 +56,7 @@ def new_scores(
     check_finite(values, table.labels, name="scores", hint=hint)
     if kind is not None:
         return table
-    _note_forms(scores, table, n_columns)
+    _note_forms(scores, table, n_columns, is_chosen=leaves != "auto")
     if 0 in values.shape:
         what = "feature" if values.shape[0] else "sample"
         raise DataError(
@@ -65,9 +65,9 @@ def new_scores(
     return table
 
 
-def _note_forms(scores: Any, table: Table, n_columns: int) -> None:
+def _note_forms(scores: Any, table: Table, n_columns: int, *, is_chosen: bool) -> None:
     """Say how labels without scores got theirs, and that pairs are listed, where that is new."""
-    if table.rolled_up is not None:
+    if table.rolled_up is not None and (table.columns_unnamed or not is_chosen):
         how = "sum of the scores below it (leaves='max' would take the largest)"
         if table.rolled_up == "max":
             how = "largest score below it (leaves='sum' would add up those of exclusive classes)"
