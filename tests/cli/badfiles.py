@@ -101,7 +101,7 @@ TRUTH_FILES = [
     ("csv", "sample,label,truth\ns1,B,1\ns1,A,0\ns2,A,unknown\n", ""),
     ("csv", "sample,label,truth\ns1,A,1\ns1,A,unknown\n", "more than once"),
     ("csv", TRUTH.replace("s8,1,0,0\n", ""), ""),
-    ("tsv", "!gaf-version: 2.2\nU\ts1\tX\t\tA\tP\n", "cut -f2,5"),
+    ("tsv", "!gaf-version: 2.2\nU\ts1\tX\t\tA\tP\n", "end its name in .gaf"),
     ("csv", TRUTH.replace("s", "z").replace("zample", "sample"), ""),
     ("csv", "image,species\ns1,A\n", "line 1: .*\n.*is this the header"),
     ("csv", TRUTH + "s1,1,0,0\n", "line 10"),

@@ -316,7 +316,7 @@ def test_clusters_that_are_too_few_or_missing():
 def test_clusters_and_copies_that_nobody_mentioned_are_warned_of():
     x, truth, patient = visits(100, 3)
     classifier = HierarchicalClassifier(
-        LogisticRegression(), TREE, precision=0.6, confidence=0.8, joint=False
+        LogisticRegression(max_iter=1000), TREE, precision=0.6, confidence=0.8, joint=False
     )
     frame = pd.DataFrame(x, columns=list("abcdef"))
     visit = [f"pt{p:03}_visit{i}" for i, p in enumerate(patient)]

@@ -18,10 +18,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from hierlpr import HierarchicalClassifier, Hierarchy, HierlprWarning, load_model, simulate
+from hierlpr._utils import archives
 from hierlpr.cli import main
 from hierlpr.exceptions import FileError
 from hierlpr.first_stage import FirstStage
-from hierlpr.io import archives
 from hierlpr.lpr import make_estimator
 from hierlpr.model import HierLPR
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr._utils import AnyPath
+from hierlpr._utils.archives import Arrays, checksum
 from hierlpr._utils.checks import check_count, check_level, make_rng
 from hierlpr.audit.answers import COLUMNS, complete, read_answers
 from hierlpr.audit.bets import count_passed, expect_passed
@@ -25,7 +26,6 @@ from hierlpr.cutoff.set_values import likely_paths
 from hierlpr.data.frames import new_frame
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.io.archives import Arrays, checksum
 
 Backend = Literal["pandas", "polars", "pyarrow"] | None
 NOT_CHECKED = -1

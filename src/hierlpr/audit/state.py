@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from hierlpr._utils import AnyPath
+from hierlpr._utils.archives import Arrays, checksum, read_archive, write_archive
 from hierlpr.exceptions import FileError
-from hierlpr.io.archives import Arrays, checksum, read_archive, write_archive
 
 PLAN, LOG = "plan.npz", "answers.jsonl"
 HEAD: Any = {"format": "hierlpr audit", "version": 2}

@@ -12,7 +12,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from hierlpr._utils.checks import check_real_array, is_sparse
-from hierlpr.data.duplicates import log_chance, mix, row_keys
+from hierlpr.data.duplicates import Keys, content_keys, log_chance, mix
 from hierlpr.data.tables import dense
 from hierlpr.data.truth import Truth
 from hierlpr.exceptions import DataError
@@ -21,8 +21,6 @@ Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]
 Index = NDArray[np.intp]
 
-_TRUE = np.uint64(0xD1B54A32D192ED03)  # an arbitrary constant that marks true instances in a hash
-_UNKNOWN = np.uint64(0x8CB92BA72F3D8DD7)  # another one
 _RARE = math.log(1e-6)
 
 
@@ -35,7 +33,7 @@ class Instances:
     ones that hold because a descendant does, and `n_unknown` counts all unknown ones. `weight` is
     per sample (None: all equal), `positives` the weight of all positives. With `cluster`, the
     number of the cluster of each sample, clusters are the observations, not samples, and the
-    weights of a cluster's samples are divided by their number.
+    weights of a cluster's samples are divided by their number. `key` hashes what each sample is.
     """
 
     score: Float
@@ -45,6 +43,7 @@ class Instances:
     n_positives: int
     n_labels: int
     positives: float
+    key: Keys
     is_known: Bool | None = None
     label: Index | None = None
     implied: Bool | None = None
@@ -86,7 +85,7 @@ def list_instances(score: Any, truth: Any, weight: Float | None = None) -> Insta
     A score that a CSR matrix does not store is 0: such instances are not listed and never called.
     """
     truth = Truth.of(truth)
-    cluster = truth.cluster_number
+    key, cluster = sample_keys(score, truth, weight), truth.cluster_number
     if cluster is not None and cluster.max(initial=-1) + 1 < cluster.size:
         share = 1.0 / np.bincount(cluster)[cluster]
         weight = share if weight is None else weight * share
@@ -107,7 +106,7 @@ def list_instances(score: Any, truth: Any, weight: Float | None = None) -> Insta
     positives = n_positives if weight is None else float((per_sample * weight).sum())
     counts = (n_samples, n_positives, n_labels, positives)
     instances = Instances(
-        value, listed(truth.positive), sample, *counts, weight=weight, cluster=cluster
+        value, listed(truth.positive), sample, *counts, key, weight=weight, cluster=cluster
     )
     if truth.is_complete:
         return instances
@@ -165,28 +164,19 @@ def random_order(instances: Instances) -> Shuffle:
     contents in any systematic way. Samples are sorted by a hash of their contents, then shuffled by
     a generator seeded with all hashes. Samples with equal hashes have the same scores and truth.
     """
-    keys = np.zeros(instances.n_samples, dtype=np.uint64)
-    mark = np.where(instances.truth, _TRUE, np.uint64(0))
-    if instances.is_known is not None:
-        mark[~instances.is_known] = _UNKNOWN
-    hashed = mix(mix(np.ascontiguousarray(instances.score).view(np.uint64)) ^ mark)
-    hashed[instances.score <= 0.0] = 0  # as if not stored in a CSR matrix
-    np.add.at(keys, instances.sample, hashed)
-    if instances.weight is not None:
-        keys += mix(np.ascontiguousarray(instances.weight).view(np.uint64))
-    if instances.cluster is not None:
-        keys = _cluster_keys(keys, instances.cluster)
-    return _shuffled(keys)
+    if instances.cluster is None:
+        return _shuffled(instances.key)
+    return _shuffled(_cluster_keys(instances.key, instances.cluster))
 
 
-def _cluster_keys(keys: NDArray[np.uint64], cluster: Index) -> NDArray[np.uint64]:
+def _cluster_keys(keys: Keys, cluster: Index) -> Keys:
     """Hash each cluster from the hashes of its samples, whatever their order."""
     hashed = np.zeros(int(cluster.max(initial=-1)) + 1, dtype=np.uint64)
     np.add.at(hashed, cluster, mix(keys))
     return hashed
 
 
-def _shuffled(keys: NDArray[np.uint64]) -> Shuffle:
+def _shuffled(keys: Keys) -> Shuffle:
     """Sort by key, then shuffle with a digest of all sorted keys as seed."""
     order = np.argsort(keys, kind="stable")
     digest = hashlib.blake2b(keys[order].astype("<u8").tobytes(), digest_size=32).digest()
@@ -197,7 +187,7 @@ def _shuffled(keys: NDArray[np.uint64]) -> Shuffle:
     return Shuffle(order[np.argsort(drawn, kind="stable")], log_chance(times) <= _RARE)
 
 
-def one_per_cluster(keys: NDArray[np.uint64], cluster: Index) -> Index:
+def one_per_cluster(keys: Keys, cluster: Index) -> Index:
     """Return one random sample of each cluster, whatever the order of the samples.
 
     Samples with equal `keys` have the same contents.
@@ -227,21 +217,25 @@ def split_at_random(score: Any, truth: Any, weight: Float | None = None) -> tupl
     return np.flatnonzero(is_apart), np.flatnonzero(~is_apart)
 
 
-def sample_keys(score: Any, truth: Truth, weight: Float | None = None) -> NDArray[np.uint64]:
-    """Hash the scores, truth and weight of each sample."""
-    keys = mix(_stored_keys(score)) + _stored_keys(truth.positive)
-    if not truth.is_complete:
-        keys = mix(keys) + _stored_keys(truth.unknown)
-    if weight is not None:
-        keys = mix(keys) + mix(np.ascontiguousarray(weight).view(np.uint64))
-    return keys
+def sample_keys(score: Any, truth: Truth, weight: Float | None = None) -> Keys:
+    """Hash what each sample is: its contents and its weight.
+
+    The contents are those that the truth was given with. Scores that a model computed differ in
+    their last digits from one processor to another, and orders drawn from these would too.
+    """
+    keys = truth.contents
+    if keys is None:
+        keys = content_keys(*(_stored(x) for x in (score, truth.positive, truth.unknown)))
+    return keys if weight is None else mix(keys) + mix(np.ascontiguousarray(weight).view(np.uint64))
 
 
-def _stored_keys(matrix: Any) -> NDArray[np.uint64]:
-    """Hash the nonzero entries of each row."""
+def _stored(matrix: Any) -> Any:
+    """Return the nonzero entries of a matrix, so that zeros hash alike whether stored or not."""
+    if matrix is None:
+        return None
     csr = scipy.sparse.csr_array(matrix, copy=True)
     csr.eliminate_zeros()
-    return row_keys(csr)
+    return csr
 
 
 # -- sorted within samples ------------------------------------------------------------------------

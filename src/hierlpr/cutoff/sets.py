@@ -22,9 +22,8 @@ from scipy.special import bdtr
 from hierlpr._utils.checks import check_level
 from hierlpr._utils.display import html_card, text_table
 from hierlpr.cutoff.description import describe_units
-from hierlpr.cutoff.instances import holds_at, one_per_cluster
+from hierlpr.cutoff.instances import holds_at, one_per_cluster, sample_keys
 from hierlpr.cutoff.set_values import LikelyPaths, SetValues, path_values
-from hierlpr.data.duplicates import mix
 from hierlpr.data.tables import dense
 from hierlpr.data.truth import Truth
 from hierlpr.hierarchy import Hierarchy
@@ -198,9 +197,8 @@ def choose_sets(
         true = np.asarray(dense(positive[rows]))
         worst[rows] = np.where(true, -1.0, part.sure).max(axis=1, initial=-1.0)
         least[rows] = np.where(true, part.possible, 2.0).min(axis=1, initial=2.0)
-    cluster = Truth.of(truth).cluster_number
     # A level is exceeded by whole samples, so only the worst label of each counts.
-    rule = _rule(worst, least, error, confidence, cluster, one_path=one_path, floor=floor)
+    rule = _rule(worst, least, error, confidence, Truth.of(truth), one_path=one_path, floor=floor)
     sizes = np.array([[kind.sum() for kind in _sets_of(part, rule)] for part in values()])
     sure_size, possible_size = (sizes.reshape(-1, 2).sum(axis=0) / max(n_samples, 1)).tolist()
     return replace(rule, sure_size=sure_size, possible_size=possible_size)
@@ -224,8 +222,7 @@ def choose_path_rule(
     is_false = ~holds_at(Truth.of(truth).positive, paths.sample, paths.label)
     worst = np.full(n_samples, -1.0)
     np.maximum.at(worst, paths.sample[is_false], value[is_false])
-    cluster = Truth.of(truth).cluster_number
-    rule = _rule(worst, None, error, confidence, cluster, one_path=True, floor=floor)
+    rule = _rule(worst, None, error, confidence, Truth.of(truth), one_path=True, floor=floor)
     n_kept = 0 if rule.sure_level is None else np.count_nonzero(value > rule.sure_level)
     return replace(rule, sure_size=n_kept / max(n_samples, 1), possible_size=float(n_labels))
 
@@ -235,18 +232,16 @@ def _rule(
     least: Float | None,
     error: float,
     confidence: float | None,
-    cluster: NDArray[np.intp] | None,
+    truth: Truth,
     **options: Any,
 ) -> SetRule:
     """Return the rule for the largest value of a false and the smallest of a true label."""
     error = check_level(error, name="error")
     if confidence is not None:
         confidence = check_level(confidence, name="confidence")
-    n_samples, n_clusters = worst.size, None if cluster is None else int(cluster.max()) + 1
+    n_samples, n_clusters, cluster = worst.size, truth.n_clusters, truth.cluster_number
     if cluster is not None and confidence is not None:
-        keys = mix(worst.view(np.uint64))
-        keys = keys if least is None else keys + least.view(np.uint64)
-        rows = one_per_cluster(keys, cluster)
+        rows = one_per_cluster(sample_keys(worst[:, np.newaxis], truth), cluster)
         worst, least, cluster = worst[rows], None if least is None else least[rows], None
     sure = set_level(worst, error, confidence, cluster)
     possible = None if least is None else set_level(-least, error, confidence, cluster)

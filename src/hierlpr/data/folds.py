@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hierlpr._utils.checks import is_sparse
-from hierlpr.data.duplicates import mix, row_keys
+from hierlpr.data.duplicates import content_keys, mix
 
 
 def assign_folds(
@@ -25,10 +24,7 @@ def assign_folds(
     equal contents are interchangeable. With more than `limit` samples the others get fold -1. All
     samples of a `cluster` have the same fold.
     """
-    keys = np.full(contents[0].shape[0], seed, dtype=np.uint64)
-    for content in contents:
-        keys = mix(keys) + row_keys(_in_single_precision(content))
-    keys = mix(keys)
+    keys = content_keys(*contents, seed=seed)
     if cluster is not None:
         number = np.unique(cluster, return_inverse=True)[1]
         by_cluster = np.zeros(int(number.max(initial=-1)) + 1, dtype=np.uint64)
@@ -40,12 +36,3 @@ def assign_folds(
     fold = np.full(keys.size, -1, dtype=np.int64)
     fold[order] = np.arange(order.size) % n_folds
     return fold if cluster is None else fold[number]
-
-
-def _in_single_precision(content: Any) -> Any:
-    with np.errstate(over="ignore"):  # huge numbers become infinite, which is a value like others
-        if is_sparse(content):
-            return content.tocsr().astype(np.float32)
-        values = np.asarray(content, dtype=np.float32)
-    values = np.where(np.isnan(values), np.float32(np.nan), values)  # NaN has many bit patterns
-    return values[:, np.newaxis] if values.ndim == 1 else values

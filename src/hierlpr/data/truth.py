@@ -57,6 +57,8 @@ class Truth:
         Positives that `evaluated` made unknown.
     cluster : ndarray of uint64 or None
         A hash of the cluster of each sample, such as its patient; None without clusters.
+    contents : ndarray of uint64 or None
+        A hash of what the user gave for each sample, from which random orders are drawn.
     """
 
     positive: Any
@@ -64,6 +66,7 @@ class Truth:
     not_annotated: Any = None
     implied: Any = None
     cluster: NDArray[Any] | None = None
+    contents: NDArray[np.uint64] | None = None
 
     @classmethod
     def of(cls, matrix: Any, hierarchy: Hierarchy | None = None) -> Truth:
@@ -163,7 +166,8 @@ class Truth:
         """Return some rows, or rows and columns, as with an array."""
         part = self._each(lambda matrix: matrix[at])
         rows = at[0] if isinstance(at, tuple) else at
-        return part if self.cluster is None else replace(part, cluster=self.cluster[rows])
+        of_rows = {"cluster": self.cluster, "contents": self.contents}
+        return replace(part, **{k: x[rows] for k, x in of_rows.items() if x is not None})
 
     def in_clusters(self, cluster: NDArray[Any] | None) -> Truth:
         """Return the same truth of samples in clusters; None changes nothing."""
@@ -244,7 +248,7 @@ class Truth:
             np.concatenate(x) if is_dense else sparse.vstack(x, format="csr")
             for x in zip(*parts, strict=True)
         )
-        return Truth(positive, unknown, self.not_annotated, implied, self.cluster)
+        return replace(self, positive=positive, unknown=unknown, implied=implied)
 
 
 def _column(matrix: Any, label: int) -> Bool:

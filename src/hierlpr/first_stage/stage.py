@@ -135,9 +135,10 @@ class FirstStage(BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the probability of every label, of shape (n_samples, n_labels)."""
         check_is_fitted(self)
-        x = self.encoder_.transform(X)
+        # In double precision, so that a sample gets the same whatever others come with it.
+        x = self.encoder_.transform(X).astype(np.float64)
         parts = [self.weights_[name] * member.proba(x) for name, member in self.members_.items()]
-        average = np.asarray(sum(parts[1:], parts[0]), dtype=np.float32)
+        average = sum(parts[1:], parts[0])
         return self.labels_.spread(self.map_.probabilities(log_odds(average), self.prior_))
 
     def predict(self, X: Any) -> NDArray[np.bool_]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hierlpr._utils.checks import check_finite, check_sample_weight, is_sparse, quote_names
 from hierlpr.data import tables
 from hierlpr.data.clusters import cluster_ids, cluster_note
-from hierlpr.data.duplicates import SampleKeys, leakage_warnings
+from hierlpr.data.duplicates import SampleKeys, content_keys, leakage_warnings
 from hierlpr.data.listed import Kind, as_kind
 from hierlpr.data.tables import Table, draw_samples, match_weights
 from hierlpr.data.truth import Truth, align_truth
@@ -108,7 +108,10 @@ class LabelledSamples(NamedTuple):
     ) -> Self:
         """Match truth, weights and clusters with the samples; `options` are of `align_truth`."""
         truth = align_truth(y, hierarchy, table, name=name, **options)
-        truth = truth.in_clusters(cluster_ids(clusters, table, name=name))
+        contents = content_keys(table.values, truth.positive, truth.unknown)
+        truth = replace(
+            truth.in_clusters(cluster_ids(clusters, table, name=name)), contents=contents
+        )
         weight = match_weights(sample_weight, table, name=name)
         return cls(table, truth, check_sample_weight(weight, table.n_samples, keep_equal=True))
 

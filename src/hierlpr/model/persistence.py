@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import all_estimators
 
+from hierlpr._utils.archives import Arrays, read_archive, write_archive
 from hierlpr._utils.checks import quote_names
 from hierlpr.cutoff.estimate import LevelProfile
 from hierlpr.cutoff.goal import Goal
@@ -27,7 +28,6 @@ from hierlpr.cutoff.sets import SetRule
 from hierlpr.data.duplicates import SampleKeys
 from hierlpr.exceptions import FileError, HierlprError
 from hierlpr.hierarchy import Hierarchy
-from hierlpr.io.archives import Arrays, read_archive, write_archive
 from hierlpr.joint import USES, JointModel, LabelPrior, Tempering
 from hierlpr.lpr import ImpliedLPR, LabelReport, LPRCurves, LPRModel, SharedCurves
 from hierlpr.lpr.comparison import SampleSummary
