@@ -121,7 +121,7 @@ def check_labels(y: Any, n_samples: int) -> tuple[NDArray[np.bool_], NDArray[np.
 
 
 Progress = Callable[[int, int], None]
-Encoded = NDArray[np.float32]
+Encoded = NDArray[np.floating[Any]]
 
 
 class Member(Protocol):
