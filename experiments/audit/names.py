@@ -33,6 +33,7 @@ from hierlpr.assignment import learn_names
 from hierlpr.audit import start_audit
 from hierlpr.cutoff.set_values import likely_paths
 from hierlpr.data.tables import Table
+from hierlpr.exceptions import HierlprError
 from hierlpr.io.predictions import read_predictions
 from hierlpr.io.true_names import read_true_names
 from hierlpr.model.new_names import match_names
@@ -42,24 +43,39 @@ DATA = Path(os.environ.get("HIERLPR_DATA", HERE.parents[1] / ".." / "shared" / "
 COLUMNS = ["set", "population", "method", "checks", "runs"]
 COLUMNS += ["ranks", "ranks_se", "wrong", "exceeded"]
 ERROR = DELTA = 0.1
+OTHER = {"its": "16s", "16s": "its"}
 FAMILY, GENUS, SPREAD, SIZE = 5, 6, 2.0, 2000
+
+
+def sequences(name):
+    """Return the lines of a set; the first is the header."""
+    with gzip.open(DATA / "taxa" / f"{name}.tsv.gz", "rt") as file:
+        return file.read().splitlines()
 
 
 class Population:
     """Sequences that the model has not seen, with block scores and truth."""
 
     def __init__(self, name):
-        path = DATA / "taxa" / f"{name}.tsv.gz"
-        with gzip.open(path, "rt") as file:
-            header, *lines = file.read().splitlines()
-        fold = np.array([int(line.split("\t")[1]) for line in lines])
+        header, *lines = sequences(name)
+        others = sequences(OTHER[name])[1:]
+        fold = np.array([int(line.split("\t")[1]) for line in lines] + [5] * len(others))
         with tempfile.TemporaryDirectory() as folder:
-            part = Path(folder, "fit.tsv")
-            part.write_text("\n".join([header, *np.array(lines)[fold < 5]]) + "\n")
+            part, both = Path(folder, "fit.tsv"), Path(folder, "both.tsv")
+            part.write_text("\n".join([header, *np.array(lines)[fold[: len(lines)] < 5]]) + "\n")
             learned = learn_names(part, part, truth_column="Truth", error=ERROR).model
-        predicted = read_predictions(path)
-        rows, truth, _ = read_true_names(path, predicted, column="Truth")
+            both.write_text("\n".join([header, *others]) + "\n")
+            self.is_refused = False
+            try:
+                match_names(learned, read_predictions(both))
+            except HierlprError:
+                self.is_refused = True
+            lines += others
+            both.write_text("\n".join([header, *lines]) + "\n")
+            predicted = read_predictions(both)
+            rows, truth, _ = read_true_names(both, predicted, column="Truth")
         is_new = fold[rows] >= 5
+        self.is_other = rows[is_new] >= len(lines) - len(others)
         matched = match_names(learned, predicted)
         self.model, self.h = matched.model, matched.model.hierarchy_
         is_used = matched.column >= 0
@@ -72,12 +88,14 @@ class Population:
         self.genus = np.unique([";".join(x[:GENUS]) for x in paths], return_inverse=True)[1]
         self.rank = dict(zip(self.h.labels, self.model.rank_names(), strict=True))
 
-    def draw(self, rng, is_distorted):
+    def draw(self, rng, kind):
         """Draw the rows of a population."""
-        weight = np.ones(self.family.size)
-        if is_distorted:
+        weight = np.where(self.is_other, 0.0, 1.0)
+        if kind == "distorted":
             families, number = np.unique(self.family, return_inverse=True)
-            weight = np.exp(rng.normal(0.0, SPREAD, families.size))[number]
+            weight *= np.exp(rng.normal(0.0, SPREAD, families.size))[number]
+        if kind == "mixed":
+            weight[self.is_other] = weight.sum() / self.is_other.sum()
         return rng.choice(weight.size, SIZE, replace=False, p=weight / weight.sum())
 
     def named(self, at, label):
@@ -160,11 +178,13 @@ def study(name, config):
     """Yield one row per population, method and number of checks."""
     population, outcomes = Population(name), {}
     labels = population.h.labels
+    if population.is_refused:
+        yield dict.fromkeys(COLUMNS, "") | {"set": name, "population": "only other", "runs": 0}
     usual = population.model.name_samples(Table(population.scores, labels))[0]
-    for kind in ("as at the fit", "distorted"):
+    for kind in ("as at the fit", "distorted", "mixed"):
         for run in range(config["names"]["runs"]):
             rng = np.random.default_rng([config["seed"], run])
-            at = population.draw(rng, kind == "distorted")
+            at = population.draw(rng, kind)
             outcomes.setdefault((kind, "model", 0), []).append(population.named(at, usual[at]))
             for checks in config["names"]["checks"]:
                 for method in METHODS:

@@ -83,7 +83,8 @@ def populations(config):
         "diseases": lambda rng: diseases(rng, options),
         "diseases, noisier scores": lambda rng: diseases(rng, options, options["noise"]),
     }
-    for name in ("enron", "imclef07a", "eisen_FUN", "cellcycle_FUN", "gasch1_FUN"):
+    sets = ("enron", "imclef07a", "eisen_FUN", "cellcycle_FUN", "gasch1_FUN", "cellcycle_GO")
+    for name in sets:
         made[name] = lambda rng, name=name: real(name)
     for name in ("its", "16s"):
         made[name] = lambda rng, name=name: names(rng, name)
@@ -184,7 +185,7 @@ def study(name, make, config):
                 outcomes.setdefault((method, checks), []).append(certify(population, checks, rng))
     for (method, checks), found in outcomes.items():
         recall, below = np.array(found).T
-        spread = np.std(recall, ddof=1) / np.sqrt(recall.size) if recall.size > 1 else 0.0
+        spread = np.std(recall, ddof=min(1, recall.size - 1)) / np.sqrt(recall.size)
         values = [name, method, checks, recall.size, recall.mean().round(4), spread.round(4)]
         yield dict(zip(COLUMNS, [*values, int(below.sum())], strict=True))
 

@@ -199,7 +199,7 @@ def plan_audit(listed: Listed, promise: Promise, checks: int, rng: np.random.Gen
 
 
 def _levels(listed: Listed, promise: Promise) -> Float:
-    """Return levels at which the number of calls grows by about the same factor.
+    """Return levels from which calls, or incorrect calls as expected, grow by about one factor.
 
     The lowest is the last where the target is met if log-odds are higher by `OPTIMISM`.
     """
@@ -207,8 +207,11 @@ def _levels(listed: Listed, promise: Promise) -> Float:
     gains = listed.gains(expit(logit(listed.chance) + OPTIMISM), promise.alpha)
     enough = np.flatnonzero(np.cumsum(gains[order]) + (listed.allowed or 0.0) >= 0.0)
     most = int(enough[-1]) + 1 if enough.size else 1
-    counts = np.unique(np.rint(np.geomspace(max(1, most // 50), most, N_LEVELS)).astype(np.int64))
-    return np.unique(listed.score[order[counts - 1]])[::-1].copy()
+    at = []
+    for total in (np.arange(1.0, most + 1.0), np.cumsum(1.0 - listed.chance[order[:most]])):
+        spaced = np.geomspace(total[-1] / 50.0, total[-1], N_LEVELS // 2)
+        at.append(np.minimum(np.searchsorted(total, spaced), most - 1))
+    return np.unique(listed.score[order[np.concatenate(at)]])[::-1].copy()
 
 
 def _probability(grids: list[_Grid], levels: list[float] | None) -> Float:
