@@ -78,7 +78,7 @@ def test_from_scores_to_certified_calls(files, tmp_path):
     assert json.loads((tmp_path / "a.json").read_text())["checked"] == 20
     before = (out / "answers.jsonl").read_bytes()
     done = run("--continue", out, "--answers", answers)
-    assert "has no answer that was not known" in done.stderr
+    assert "has no new answers" in done.stderr
     start(files, out)  # again: nothing is drawn or forgotten
     assert (out / "answers.jsonl").read_bytes() == before
     assert len({row["sample"] for row in rows_of(out / "check.csv")}) == 40
@@ -120,7 +120,7 @@ def test_clusters_and_answers_out_of_order(files, tmp_path):
     later = [line for line in lines if not line.startswith(f"{first},")]
     answers.write_text("\n".join(later) + "\n")
     done = run("--continue", plain, "--answers", answers)
-    assert "9 samples were checked after one that was left out" in done.stderr
+    assert "9 checked samples do not count yet, because" in done.stderr
     assert "After 0 checked samples" in done.stdout
 
 
@@ -247,3 +247,15 @@ def test_what_does_not_fit_is_refused(files, tmp_path):
     refused("line 2 has another number of columns", "--continue", out, "--answers", other)
     other.write_text("only\n1\n")
     refused("two columns are needed", *start_again, tmp_path / "x", "--show", other)
+
+
+def test_a_population_is_checked_whole(tmp_path):
+    tree, scores = tmp_path / "tree.csv", tmp_path / "scores.csv"
+    tree.write_text("parent,child\nA,B\n")
+    scores.write_text("sample,A,B\n" + "".join(f"s{i},0.9,0.8\n" for i in range(3)))
+    out, answers = tmp_path / "audit", tmp_path / "a.csv"
+    run("--hierarchy", tree, "--scores", scores, "--out", out)
+    answers.write_text((out / "check.csv").read_text().replace(",\n", ",yes\n"))
+    done = run("--continue", out, "--answers", answers)
+    assert "After 3 checked samples: at least 90 % of 6 calls are correct" in done.stdout
+    assert "No sample with calls is left to check." in done.stdout

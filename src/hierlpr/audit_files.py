@@ -30,7 +30,7 @@ from hierlpr.hierarchy import Hierarchy
 from hierlpr.io import ReadReport
 from hierlpr.io.lineages import Predictions, merge_aliases
 from hierlpr.io.predictions import read_predictions
-from hierlpr.io.reading import load_json
+from hierlpr.io.reading import load_json, read_lines
 from hierlpr.io.true_names import label_studio_choices, read_true_names
 from hierlpr.model import HierLPR, load_model
 from hierlpr.model.new_names import match_names
@@ -146,22 +146,22 @@ def continue_audit(
     planned. `show` and `tasks` are as in `audit_file`.
     """
     audit, notes = load_audit(folder), list[str]()
-    before = audit.n_checked
+    n_before = len(audit.log)
     if answers is not None:
         given, left_out = _read_answers(answers, audit)
         audit.record(given)
         notes += left_out
+        if len(audit.log) == n_before:
+            notes.append(f"{answers} has no new answers")
+    if n_waiting := audit.n_waiting:
+        first = audit.to_check(backend="pyarrow")["sample"][0]
+        notes.append(
+            f"{n_waiting:,} checked samples do not count yet, because {str(first)!r} comes before "
+            "them and has no answer"
+        )
     if checks is not None:
         audit.to_check(checks)
     audit.save(folder)
-    waiting = len({*audit.plan.listed.sample[audit.correct >= 0].tolist()}) - audit.n_checked
-    if answers is not None and audit.n_checked == before:
-        notes.append(f"{answers} has no answer that was not known")
-    if waiting > 0 and audit.plan.listed.n_units == len(audit.samples):
-        notes.append(
-            f"{waiting:,} samples were checked after one that was left out; they count as soon as "
-            "the samples before them are checked"
-        )
     if answers is None or checks is not None or show is not None or tasks:
         _write_checks(audit, Path(folder), show, tasks)
     _write(Path(folder) / CALLS, audit.calls(backend="pyarrow"))
@@ -232,13 +232,13 @@ def _write(path: Path, frame: Any) -> None:
 
 def _read_answers(path: AnyPath, audit: Audit) -> tuple[Any, tuple[str, ...]]:
     """Return the answers of a file for `Audit.record`, and what was left out."""
-    text, mark, notes = _text(path), audit.fingerprint, tuple[str, ...]()
+    lines, mark, notes = read_lines(path), audit.fingerprint, tuple[str, ...]()
     right, choices = dict[str, list[str]](), list[Any]()
-    if text.lstrip()[:1] == "[":
-        choices = list(label_studio_choices(path, load_json(path, text.encode())))
+    if lines[0].lstrip()[:1] == "[":
+        choices = list(label_studio_choices(path, load_json(path, "\n".join(lines))))
         columns, marks = {}, {task["data"].get("audit") for _, task, _ in choices}
     else:
-        columns = _columns(path)
+        columns = _columns(path, lines)
         marks = {*columns.get("audit", ())} - {""}
     if marks - {mark, None}:
         raise DataError(f"{path}: these are answers on another audit.")
@@ -270,28 +270,19 @@ def _true_names(path: AnyPath, audit: Audit) -> tuple[dict[str, list[str]], tupl
     return dict(zip(names, [x.tolist() for x in labels], strict=True)), notes
 
 
-def _text(path: AnyPath) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise FileError(f"{path}: cannot be read as text ({error}).") from None
-
-
-def _columns(path: AnyPath) -> dict[str, list[str]]:
-    """Read a table of text that a page or a spreadsheet saved."""
-    text = _text(path)
-    header = text.partition("\n")[0]
-    rows = list(csv.reader(text.splitlines(), delimiter=max(",;\t", key=header.count)))
-    names = [name.strip().lower() for name in rows[0]] if rows else []
-    short = [k for k, row in enumerate(rows, 1) if row and len(row) != len(names)]
+def _columns(path: AnyPath, lines: list[str]) -> dict[str, list[str]]:
+    """Return the columns of a table of text that a page or a spreadsheet saved."""
+    rows = list(csv.reader(lines, delimiter=max(",;\t", key=lines[0].count)))
+    names = [name.strip().lower() for name in rows[0]]
+    short = [k for k, row in enumerate(rows, 1) if any(row) and len(row) != len(names)]
     if short:
         raise FileError(f"{path}: line {short[0]} has another number of columns than the header.")
-    return {name: [row[k] for row in rows[1:] if row] for k, name in enumerate(names)}
+    return {name: [row[k] for row in rows[1:] if any(row)] for k, name in enumerate(names)}
 
 
 def _pairs(path: AnyPath) -> list[tuple[str, str]]:
     """Read the first two columns of a table."""
-    columns = list(_columns(path).values())
+    columns = list(_columns(path, read_lines(path)).values())
     if len(columns) < 2:
         raise FileError(f"{path}: two columns are needed: sample, and what belongs to it.")
     return list(zip(*columns[:2], strict=True))

@@ -84,6 +84,27 @@ def test_more_answers_never_take_a_certificate_back():
     assert passed[-1] > 0
 
 
+def test_a_population_that_was_checked_whole_is_known():
+    for seed in range(20):
+        case = Case(seed, 5, 3, Promise(0.1, 0.1), chance=0.95)
+        tests, listed = case.plan.tests, case.plan.listed
+        precision = [
+            case.correct[listed.called(*pair)].mean()
+            for pair in zip(tests.level, tests.limit, tests.group, strict=True)
+        ]
+        n_passed = next((k for k, x in enumerate(precision) if x < 0.9 - 1e-12), len(precision))
+        assert case.passed(case.n_units, [case.n_units]) == n_passed
+        assert case.passed(case.n_units - 1, [case.n_units]) == 0
+    assert not plan_of_one_name(is_right=False)
+    assert plan_of_one_name(is_right=True)
+
+
+def plan_of_one_name(is_right):
+    listed = list_by_unit(np.array([0]), np.array([0]), np.array([0.9]), 1, allowed=0.1)
+    plan = plan_audit(listed, Promise(0.1, 0.1), 1, np.random.default_rng(0))
+    return count_passed(plan, np.array([is_right]), 1, [1])[0]
+
+
 def test_an_extension_continues_with_the_wealth_that_is_left():
     case = Case(5, 300, 3, Promise(0.1, 0.1), checks=20, chance=0.95)
     before = case.passed(20, [20])

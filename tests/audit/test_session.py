@@ -3,7 +3,9 @@ import pytest
 
 import hierlpr
 from hierlpr import Hierarchy, HierLPR, HierlprError, simulate
+from hierlpr._utils.archives import read_archive, write_archive
 from hierlpr.audit import load_audit, start_audit
+from hierlpr.audit.state import HEAD
 
 H = Hierarchy([("A", "B"), ("B", "C"), ("A", "D")], labels=["C", "A", "B", "D"])
 
@@ -78,9 +80,10 @@ def test_answers_beyond_a_gap_wait_for_it():
     names = list(dict.fromkeys(frame["sample"]))
     answer = {name: [] for name in names}
     audit.record({names[0]: [], names[2]: []})
-    assert audit.n_checked == 1
+    assert (audit.n_checked, audit.n_waiting) == (1, 1)
+    assert str(audit).startswith("After 1 checked sample no calls")
     audit.record(answer)
-    assert audit.n_checked == 3
+    assert (audit.n_checked, audit.n_waiting) == (3, 0)
 
 
 def test_wrong_labels_close_downward_and_right_ones_upward():
@@ -107,6 +110,8 @@ def test_wrong_labels_close_downward_and_right_ones_upward():
 
     assert stored(rows(C="yes", D="no")) == {"A": 1, "B": 1, "C": 1, "D": 0}
     assert stored(rows(A=" X ", B=0.0, D=1)) == {"A": 1, "B": 0, "C": 0, "D": 1}
+    assert stored(rows(A="1,0", B="0,0", D="1.00")) == {"A": 1, "B": 0, "C": 0, "D": 1}
+    assert stored(rows(A="WAHR", B="FALSCH", D="ja")) == {"A": 1, "B": 0, "C": 0, "D": 1}
     assert stored(rows(A="unsure", B="?", C="yes", D=False)) == {"A": 1, "B": 1, "C": 1, "D": 0}
     assert stored(rows(A="unsure", B="no", D="unsure")) == {"A": 0, "B": 0, "C": 0, "D": 0}
     assert set(stored(rows(A="", B=None, C=float("nan"))).values()) == {-1}
@@ -175,7 +180,7 @@ def test_clusters_are_checked_as_a_whole():
     assert audit.n_checked == (0 if len(samples) > 1 else 1)
     audit.record(answers)
     assert audit.n_checked == 1
-    assert "checked clusters" in str(audit)
+    assert "1 checked cluster " in str(audit)
 
 
 @pytest.mark.parametrize("names", [True, False])
@@ -217,9 +222,24 @@ def test_other_scores_other_answers_and_damaged_folders_are_refused(tmp_path):
         make()[0].save(folder)
     with pytest.raises(HierlprError, match="holds no audit"):
         load_audit(tmp_path)
-    (folder / "answers.jsonl").write_text("nonsense\n")
-    with pytest.raises(HierlprError, match="not the log"):
+    log = folder / "answers.jsonl"
+    for text in ("nonsense\n", "", '{"checks": "a"}\n', '{"checks": 9}\n{"sample": "s1"}\n'):
+        log.write_text(text)
+        with pytest.raises(HierlprError, match=r"not the (log|folder) of an audit"):
+            load_audit(folder)
+    log.unlink()
+    with pytest.raises(HierlprError, match="holds no audit"):
         load_audit(folder)
+    log.write_text('{"checks": 60}\n')
+    arrays, meta = read_archive(folder / "plan.npz", **HEAD)
+    del meta["checksum"]
+    for change in ({"score": arrays["score"][:5]}, {"label": arrays["label"] + 9}, {"unit": None}):
+        forged = {name: x for name, x in {**arrays, **change}.items() if x is not None}
+        write_archive(folder / "plan.npz", forged, meta)
+        with pytest.raises(HierlprError, match="not the folder of an audit"):
+            load_audit(folder)
+    write_archive(folder / "plan.npz", arrays, meta)
+    assert load_audit(folder).horizons == [60]
     arrays = dict(np.load(folder / "plan.npz"))
     arrays["time"][0] += 0.01
     np.savez(folder / "plan.npz", **arrays)
@@ -230,14 +250,25 @@ def test_other_scores_other_answers_and_damaged_folders_are_refused(tmp_path):
         load_audit(folder)
 
 
+def test_a_folder_without_a_plan_is_started_again(tmp_path):
+    audit = make()[0]
+    (tmp_path / "answers.jsonl").write_text('{"checks": 7}\n{"sample"')  # an interruption
+    audit.save(tmp_path)
+    assert load_audit(tmp_path).horizons == [60]
+
+
 def test_options_are_checked_and_the_same_seed_draws_the_same_samples():
     assert rows_of(make()[0].to_check(9)) == rows_of(make()[0].to_check(9))
     assert rows_of(make()[0].to_check(9)) != rows_of(make(random_state=1)[0].to_check(9))
     for options in ({"precision": 1.0}, {"confidence": 0}, {"checks": 0}):
         with pytest.raises(HierlprError):
             make(**options)
-    with pytest.raises(HierlprError, match="nothing to audit"):
-        start_audit(np.zeros((3, 4)), H)
+    for score, message in (
+        (np.zeros((3, 4)), "nothing to audit"), (np.ones((3, 5)), "5 columns"),
+        ([[0.5, np.nan, 0.5, 0.5]], "not finite"), ([[0.5, 2.0, 0.5, 0.5]], "outside"),
+    ):  # fmt: skip
+        with pytest.raises(HierlprError, match=message):
+            start_audit(score, H)
 
 
 def test_scores_in_csr_give_the_same_audit():
@@ -247,6 +278,11 @@ def test_scores_in_csr_give_the_same_audit():
     score[score < 0.6] = 0.0
     dense, csr = start_audit(score, H), start_audit(sparse.csr_array(score), H)
     assert dense.fingerprint == csr.fingerprint
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(score, columns=H.labels, index=[f"s{i}" for i in range(len(score))])
+    assert rows_of(start_audit(frame, H).to_check()) == rows_of(
+        start_audit(score, H, samples=list(frame.index)).to_check()
+    )
 
 
 def test_a_model_starts_an_audit_of_scores_in_any_container(tmp_path):

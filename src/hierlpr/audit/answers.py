@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,8 +13,11 @@ from hierlpr.hierarchy import Hierarchy
 
 COLUMNS = ("sample", "label", "correct")
 WORDS: dict[str, bool | None] = {
-    **dict.fromkeys(("1", "yes", "y", "true", "right", "correct", "x"), True),
-    **dict.fromkeys(("0", "no", "n", "false", "wrong", "incorrect"), False),
+    # Spreadsheets write TRUE and numbers in the language of their user.
+    **dict.fromkeys(("1", "yes", "y", "true", "right", "correct", "x", "ja", "wahr", "vrai"), True),
+    **dict.fromkeys(
+        ("0", "no", "n", "false", "wrong", "incorrect", "nein", "falsch", "faux"), False
+    ),
     **dict.fromkeys(("unsure", "?", "unknown"), None),
 }
 
@@ -80,9 +84,8 @@ def _rows(answers: Any, shown: Shown, hierarchy: Hierarchy) -> Iterator[tuple[st
 def _word(value: Any) -> str:
     if value is None or value != value:  # NaN
         return ""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)  # a column with gaps is read as numbers
-    return str(value).strip().lower()
+    # A column of numbers: 1.0 where cells are empty, 1,0 in other languages.
+    return re.sub(r"^([01])[.,]0*$", r"\1", str(value).strip().lower())
 
 
 def complete(

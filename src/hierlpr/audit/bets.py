@@ -41,6 +41,7 @@ def count_passed(plan: Plan, correct: Bool, n_answers: int, horizons: Sequence[i
 
     For names, :math:`g_i` is minus 1 if the name of sample i is wrong, else 0, and the number of
     wrong names to allow is added to :math:`Y`. Each of G groups is tested with :math:`\delta / G`.
+    The last draw of all units leaves nothing open: :math:`Y` is the sum itself, and decides.
 
     References
     ----------
@@ -48,9 +49,14 @@ def count_passed(plan: Plan, correct: Bool, n_answers: int, horizons: Sequence[i
     ``docs/references.bib``.
     """
     gain, largest = gains(plan, correct, n_answers)
+    is_met = np.zeros(plan.tests.level.size, dtype=bool)
+    if n_answers == plan.time.size:
+        is_met = gain[:, -1] >= -1e-9
     goal = math.log(np.unique(plan.tests.group).size / plan.promise.delta)
 
     def passes(test: int) -> bool:
+        if is_met[test]:
+            return True
         wealth, start, squares = 0.0, 0, 0.0
         for horizon in horizons:
             if start >= n_answers:

@@ -335,7 +335,8 @@ class _Grid:
         hits, margin = low.ravel(), margin.ravel()
         at = front(margin, hits)
         at = at[hits[at] > 0.0]  # ties can exceed every limit
-        hopeful = np.flatnonzero(high_margin[at] >= HOPELESS)
+        is_whole = checks >= np.count_nonzero(probability)  # all units are checked: no bets needed
+        hopeful = np.flatnonzero((high_margin[at] >= HOPELESS) | is_whole)
         at = at[: hopeful[-1] + 1] if hopeful.size else at[:1]
         control, _, total, _ = self.at_chances(0.0)
         bound = self.bound(rho * control, 1.0 / np.where(probability > 0.0, probability, 1.0))

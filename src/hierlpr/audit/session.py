@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from hierlpr._utils import AnyPath
 from hierlpr._utils.archives import Arrays, checksum
-from hierlpr._utils.checks import check_count, check_level, make_rng
+from hierlpr._utils.checks import check_count, check_level, check_unit_interval, make_rng
 from hierlpr.audit.answers import COLUMNS, complete, read_answers
 from hierlpr.audit.bets import count_passed, expect_passed
 from hierlpr.audit.plan import Bool, Index, Listed, Plan, Tests, list_by_unit, plan_audit
-from hierlpr.audit.state import HEAD, Entry, read_state, write_state
+from hierlpr.audit.state import HEAD, HINT, Entry, read_state, write_state
 from hierlpr.cutoff.decisions import Groups, group_parents, label_groups
 from hierlpr.cutoff.description import percent
 from hierlpr.cutoff.goal import Goal, Promise
@@ -24,7 +24,8 @@ from hierlpr.cutoff.instances import listed_entries
 from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.cutoff.set_values import likely_paths
 from hierlpr.data.frames import new_frame
-from hierlpr.exceptions import DataError
+from hierlpr.data.tables import align
+from hierlpr.exceptions import DataError, FileError, HierlprError
 from hierlpr.hierarchy import Hierarchy
 
 Backend = Literal["pandas", "polars", "pyarrow"] | None
@@ -125,6 +126,13 @@ class Audit:
         end = self.plan.listed.unit[waiting[0]] if waiting.size else self.plan.time.size
         return min(int(end), self.horizons[-1])
 
+    @property
+    def n_waiting(self) -> int:
+        """Checked samples that do not count yet, because one before them in the order has none."""
+        later = slice(self._size(self.n_checked), None)
+        is_checked = self.correct[later] != NOT_CHECKED
+        return int(np.unique(self.plan.listed.sample[later][is_checked]).size)
+
     def checked(self, *, backend: Backend = None) -> Any:
         """Return the answers that count, with weights: sample, label, correct, weight.
 
@@ -205,7 +213,8 @@ class Audit:
     def __str__(self) -> str:
         (alpha, delta), listed = self.plan.promise, self.plan.listed
         target, sure = percent(1.0 - alpha), f"{percent(1.0 - delta)} confidence"
-        what = "clusters" if listed.n_units < len(self.samples) else "samples"
+        what = "cluster" if listed.n_units < len(self.samples) else "sample"
+        what += "s" if self.n_checked != 1 else ""
         done, called = f"After {self.n_checked:,} checked {what}", self._called(self._passed())
         n_calls, names = np.count_nonzero(called), list(dict.fromkeys(self.groups))
         if not n_calls:
@@ -314,16 +323,18 @@ def start_audit(
     clusters: Index | None = None,
     random_state: Any = 0,
 ) -> Audit:
-    """Plan an audit of block scores (samples x labels), dense or CSR.
+    """Plan an audit of block scores (samples x labels), as a matrix or data frame.
 
-    The scores, from 0 to 1, must respect the hierarchy, as :func:`hierlpr.consistent_scores` do;
+    The scores, from 0 to 1, should respect the hierarchy, as :func:`hierlpr.consistent_scores` do;
     no model is needed then. `clusters` is the number of the cluster of each sample, which are then
     drawn and checked as a whole. Other parameters as in :meth:`hierlpr.HierLPR.audit`.
     """
     if error is not None and any(x is not None for x in (precision, groups, clusters)):
         text = "error= is about one name per sample; leave out precision=, groups= and clusters=."
         raise DataError(text)
-    n_samples, allowed = int(score.shape[0]), None
+    table = align(score, hierarchy, name="score")
+    check_unit_interval(table.values, hierarchy.labels, name="score")
+    score, n_samples, allowed = table.values, table.n_samples, None
     if error is None:
         alpha = 1.0 - check_level(0.9 if precision is None else precision, name="precision")
         sample, label, value = listed_entries(score)
@@ -344,6 +355,7 @@ def start_audit(
     plan = plan_audit(listed, promise, checks, rng)
     unchecked = np.full(plan.listed.score.size, NOT_CHECKED, dtype=np.int8)
     log: list[Entry] = [{"checks": min(checks, plan.time.size)}]
+    samples = table.samples if samples is None else samples
     names = range(n_samples) if samples is None else samples
     return Audit(hierarchy, names, plan, named, unchecked, log)
 
@@ -357,17 +369,28 @@ def _group_numbers(groups: tuple[str, ...]) -> Index:
 def load_audit(path: AnyPath) -> Audit:
     """Read an audit that :meth:`Audit.save` or ``hierlpr audit`` wrote, with its answers."""
     parts, log = read_state(path)
-    edges = [(a, b) for a, b in parts["edges"]]
-    hierarchy = Hierarchy(edges, labels=parts["labels"], names=parts["names"])
-    parts["promise"] = Promise(*parts["promise"])
-    parts["tests"] = Tests(*(parts[f"test_{name}"] for name in Tests._fields))
-    parts["listed"] = Listed(*(parts[name] for name in Listed._fields))
-    plan = Plan(*(parts[name] for name in Plan._fields))
-    correct = np.full(plan.listed.unit.size, NOT_CHECKED, dtype=np.int8)
-    audit = Audit(hierarchy, parts["samples"], plan, tuple(parts["groups"]), correct, [])
-    audit.log = [entry for entry in log if "checks" in entry]
-    answers = [(e["sample"], *item) for e in log if "sample" in e for item in e["correct"].items()]
-    columns = map(list, zip(*answers, strict=True)) if answers else ([], [], [])
-    audit.record(dict(zip(COLUMNS, columns, strict=True)))
+    try:
+        edges = [(a, b) for a, b in parts["edges"]]
+        hierarchy = Hierarchy(edges, labels=parts["labels"], names=parts["names"])
+        parts["promise"] = Promise(*parts["promise"])
+        parts["tests"] = Tests(*(parts[f"test_{name}"] for name in Tests._fields))
+        parts["listed"] = Listed(*(parts[name] for name in Listed._fields))
+        plan = Plan(*(parts[name] for name in Plan._fields))
+        correct = np.full(plan.listed.unit.size, NOT_CHECKED, dtype=np.int8)
+        sizes = {x.size for x in plan.listed if isinstance(x, np.ndarray)}
+        if len(sizes) > 1 or len(parts["groups"]) != hierarchy.n_labels:
+            raise ValueError("parts of the plan differ in length")
+        audit = Audit(hierarchy, parts["samples"], plan, tuple(parts["groups"]), correct, [])
+        audit.log = [{"checks": int(x["checks"])} for x in log if "checks" in x]
+        answers = [
+            (x["sample"], *pair) for x in log if "sample" in x for pair in x["correct"].items()
+        ]
+        columns = map(list, zip(*answers, strict=True)) if answers else ([], [], [])
+        audit.record(dict(zip(COLUMNS, columns, strict=True)))
+    except HierlprError:
+        raise
+    except Exception as error:  # forged content can raise anything
+        text = f"{path}: this is not the folder of an audit ({type(error).__name__}: {error})."
+        raise FileError(f"{text}\n{HINT}") from None
     audit.log = log
     return audit

@@ -37,13 +37,15 @@ def write_state(folder: AnyPath, arrays: Arrays, meta: dict[str, Any], log: list
                 )
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_archive(path, arrays, meta)
+            path.with_name(LOG).unlink(missing_ok=True)
         with path.with_name(LOG).open("ab+") as stream:
             stream.seek(0)
             stream.truncate(stream.read().rfind(b"\n") + 1)  # a line that was cut off
             stream.write("".join(f"{json.dumps(entry)}\n" for entry in log[n_before:]).encode())
             stream.flush()
             os.fsync(stream.fileno())
+        if not path.exists():  # last: a folder with a plan is complete
+            write_archive(path, arrays, meta)
     except OSError as error:
         raise FileError(f"{folder}: cannot be written ({error.strerror}).") from None
 
@@ -57,8 +59,10 @@ def read_state(folder: AnyPath) -> tuple[dict[str, Any], list[Entry]]:
     try:
         arrays, meta = read_archive(path, **HEAD)
         path = path.with_name(LOG)
-        lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
-        return {**meta, **arrays}, [dict(json.loads(line)) for line in lines]
+        log = [dict(json.loads(line)) for line in path.read_bytes().split(b"\n")[:-1]]
+        if not log or "checks" not in log[0]:
+            raise ValueError("its first line, with the number of checks, is missing")
+        return {**meta, **arrays}, log
     except FileNotFoundError:
         raise FileError(f"{folder}: this folder holds no audit.\n{HINT}") from None
     except Exception as error:  # forged content can raise anything

@@ -96,12 +96,15 @@ def audit(
         )
         wrote = f"wrote {Path(out) / audit_files.PAGE} and {audit_files.TABLE} with what to check"
     result = done.audit
-    left, text = result.horizons[-1] - result.n_checked, str(result)
-    if result.n_checked:
-        ahead = left or max(20, result.n_checked // 2)
+    n, text = result.n_checked, str(result)
+    ahead = result.horizons[-1] - n or min(max(20, n // 2), result.plan.time.size - n)
+    if not ahead:
+        text += " No sample with calls is left to check."
+    elif n:
         gain = max(0, result.expected(ahead) - result.n_calls)
         what = "calls" if result.plan.listed.allowed is None else "ranks"
-        text += f" About {ahead:,} more checks would add {gain:,} {what}."
+        checks = "more checks" if ahead > 1 else "more check"
+        text += f" About {ahead:,} {checks} would add {gain:,} {what}."
     if done.recall is not None:
         share, low, high = map(percent, done.recall)
         text += f"\nRecall of these calls is about {share} (95 % CI {low} to {high})."
