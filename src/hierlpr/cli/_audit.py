@@ -103,8 +103,7 @@ def audit(
     elif n:
         gain = max(0, result.expected(ahead) - result.n_calls)
         what = "calls" if result.plan.listed.allowed is None else "ranks"
-        checks = "more checks" if ahead > 1 else "more check"
-        text += f" About {ahead:,} {checks} would add {gain:,} {what}."
+        text += f" About {ahead:,} more checks would add {gain:,} {what}."
     if done.recall is not None:
         share, low, high = map(percent, done.recall)
         text += f"\nRecall of these calls is about {share} (95 % CI {low} to {high})."
