@@ -226,7 +226,7 @@ def test_a_model_without_calibration_names_nothing():
     model.set_cutoff(0.5)
     frame = model.assign([[0.9, 0.8], [0.2, 0.1]])
     assert frame["label"].tolist() == ["b", None]
-    assert frame["rank"].tolist() == ["level 2", None]
+    assert frame["rank"].tolist() == ["depth 2", None]
 
 
 def test_anndata_comes_back_with_the_answer(tmp_path):

@@ -342,8 +342,8 @@ def _more_samples(
     gain, error = each.mean(), 2.0 * each.std(ddof=1) / math.sqrt(each.size)
     if gain - error > SURE_GAIN:
         return (
-            f"About {n_labelled:,} more labelled samples like these may give {gain:.2g} more "
-            "correct ranks per sample, as much as using all of them gained over using half."
+            f"More labelled samples may give deeper names: with all {n_labelled:,} instead of half "
+            f"of them, {gain:.2g} more ranks per sample are correct."
         )
     if gain + error < FLAT:
         return "More labelled samples like these would hardly give deeper names."
@@ -424,7 +424,7 @@ def assign_names(
         notes.append(note)
     if is_new.any():
         names_new = bool((fitted.path_style_ or {}).get("new_names"))
-        how = ": its chance comes from the curve of its depth" if names_new else "; it is left out"
+        how = "; it is treated like others of its depth" if names_new else "; it is left out"
         text = f"{is_new.sum():,} of {label.size:,} samples have a predicted name that the model "
         notes.append(Note(f"{text}has not seen{how}", is_warning=not names_new))
     return AssignOutcome(

@@ -318,13 +318,13 @@ def test_words_and_numbers_of_a_cutoff():
     assert cutoff.result.precision_if_random == pytest.approx((54 + 60) / 120)
     assert cutoff.result.precision_worst == pytest.approx(84 / 120)
     said = str(cutoff)
-    assert "30 more calls were not judged: of all calls, 95 % are correct if" in said
+    assert "30 more calls were not evaluated: of all calls, 95 % are correct if" in said
     assert "at least 70 % in any case" in said
     certified = choose_cutoff(
         list_instances(score, truth), precision=0.7, confidence=0.9,
         profile=LevelProfile.of(list_instances(score, truth)),
     )  # fmt: skip
-    assert "the certificate is about the judged ones" in str(certified)
+    assert "the certificate is about the evaluated ones" in str(certified)
 
 
 def test_model_calibrates_on_what_is_known(parts, fitted):

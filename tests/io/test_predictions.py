@@ -88,7 +88,7 @@ def test_taxonomy_strings_give_scores_ranks_and_paths():
     assert [row[1] for row in found.cells()] == ["+", "-", "", "+"]
     mothur = read("seqs.taxonomy")
     assert list(listed(mothur, 0).values()) == [1.0, 1.0, 0.95, 0.95, 0.88]
-    assert mothur.ranks[:3] == ("level 1", "level 2", "level 3")
+    assert mothur.ranks[:3] == ("depth 1", "depth 2", "depth 3")
     rdp = read("allrank.txt")
     # One name at two ranks is two labels.
     assert rdp.ranks == ("domain", "phylum", "class", "subclass", "domain")
@@ -192,7 +192,7 @@ def test_scores_come_to_the_labels_of_another_hierarchy():
     other = read("asv.sintax", hierarchy=by_name)
     assert listed(other, 0) == {"Bacteria": 1.0, "Firmicutes": 0.99}
     # Names that are not predicted have the rank of their depth.
-    assert other.ranks == ("level 1", "domain", "phylum", "domain")
+    assert other.ranks == ("depth 1", "domain", "phylum", "domain")
     assert "3 samples have a predicted name that the hierarchy lacks" in other.notes
     with pytest.raises(FileError, match="none of the predicted names"):
         read("asv.sintax", hierarchy=Hierarchy([("x", "y")]))

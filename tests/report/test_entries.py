@@ -189,7 +189,7 @@ def test_rows_count_names_by_rank(named):
     model, table, truth = named
     label, _ = model.name_samples(table)
     rows = compare_ranks(model, *(NamedSamples(label, model.hierarchy_, truth),) * 2)
-    assert [row.rank for row in rows] == ["level 1", "level 2", "level 3"]
+    assert [row.rank for row in rows] == ["depth 1", "depth 2", "depth 3"]
     dense = truth.toarray() > 0
     for level, row in enumerate(rows, start=1):
         above = [  # the label of this level on the path to each name

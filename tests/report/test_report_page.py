@@ -195,8 +195,8 @@ def test_what_is_unknown_is_said_and_counts_for_nothing(tmp_path, is_sparse):
     assert report.summary.methods[0].au_prc == pytest.approx(expected)
     more = (called & known.unknown).sum()
     said = " ".join(answer.warnings)
-    assert f"{known.unknown.sum():,} of 600 instances, in 3 labels, were not judged" in said
-    assert f"{more:,} more calls were not judged" in said
+    assert f"{known.unknown.sum():,} of 600 instances, in 3 labels, were not evaluated" in said
+    assert f"{more:,} more calls were not evaluated" in said
     sample = report.samples[0]
     row = list(report.summary.output.samples).index(sample["name"])
     entries = np.array(sample["entries"]).reshape(-1, 5)

@@ -37,8 +37,9 @@ def main() -> None:
     """Rank and decide hierarchical multi-label calls, with a cutoff you can trust.
 
     You have scores from any classifier (samples x labels), a label hierarchy, and truth for some
-    samples. `fit` learns how precise each score is and where to cut; `rank` lists the calls of
-    new samples, best first, with no label before its parents.
+    samples. `fit` learns the chance of each label given its score, and chooses a cutoff; `rank`
+    lists the labels of new samples, best first, with no label before its parents, and marks those
+    above the cutoff.
 
     Data go to stdout or files, messages to stderr. Exit code 0: done; 2: bad input or usage,
     with one message that says what and where; 1: anything else.

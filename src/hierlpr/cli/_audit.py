@@ -31,7 +31,9 @@ STARTING = ("predictions", "precision", "error", "groups", "recall")
 @opt.number("--precision", "P", "Target share of correct calls; default: 0.9.")
 @opt.number("--error", "E", "Instead, for one name per sample: largest share of wrong names.")
 @opt.number("--confidence", "C", "Confidence of the certificate.", 0.9)
-@opt.choice("--groups", ("depth", "tree", "label"), "Certify the calls of each depth (rank) ...")
+@opt.choice(
+    "--groups", ("depth", "tree", "label"), "Reach the target in every depth, tree or label."
+)
 @opt.count("--checks", "Samples that you plan to check; with --continue, so many more.")
 @opt.count("--recall", "Also draw N of all samples, for an estimate of recall; see --truth.")
 @opt.clusters

@@ -52,8 +52,8 @@ def unlikely_calls(result: Result) -> str:
     if not result.n_unlikely_calls:
         return ""
     return (
-        f" {result.n_unlikely_calls:,} of the calls have a chance below 50 %, or stand below one "
-        f"that has; without them {percent(result.likely_precision)} would be correct, recall "
+        f" {result.n_unlikely_calls:,} of the calls, or labels above them, have a chance below "
+        f"50 %; without these calls, {percent(result.likely_precision)} would be correct, recall "
         f"{percent(result.likely_recall)}."
     )
 
@@ -72,22 +72,22 @@ def _achieved(cutoff: Cutoff) -> str:
     return (
         f"On {units}{weights}: {result.n_calls:,} calls{everything}, "
         f"{percent(result.precision)} correct, recall {percent(result.recall)}."
-        f"{unlikely_calls(result)}{_not_judged(result, cutoff.goal)}"
+        f"{unlikely_calls(result)}{_not_evaluated(result, cutoff.goal)}"
     )
 
 
-def _not_judged(result: Result, goal: Goal) -> str:
+def _not_evaluated(result: Result, goal: Goal) -> str:
     """Say what is possible for calls of unknown truth."""
     if not result.n_unknown:
         return ""
     if result.n_effective is not None:
-        return f" {result.n_unknown_calls:,} more calls were not judged."
+        return f" {result.n_unknown_calls:,} more calls were not evaluated."
     if not result.n_unknown_calls:
-        return f" {result.n_unknown:,} instances were not judged; none of them is called."
-    certified = "; the certificate is about the judged ones" if goal.confidence else ""
+        return f" {result.n_unknown:,} instances were not evaluated; none of them is called."
+    certified = "; the certificate is about the evaluated ones" if goal.confidence else ""
     return (
-        f" {result.n_unknown_calls:,} more calls were not judged{certified}: of all calls, "
-        f"{percent(result.precision_if_random)} are correct if those judged are random within "
+        f" {result.n_unknown_calls:,} more calls were not evaluated{certified}: of all calls, "
+        f"{percent(result.precision_if_random)} are correct if those evaluated are random within "
         f"each label, and at least {percent(result.precision_worst)} in any case."
     )
 

@@ -44,10 +44,10 @@ class Result:
     best_precision : float or None
         The highest target that would have been reached.
     n_unknown, n_unknown_calls, n_implied_calls : int
-        Instances and calls that were not judged; precision, recall and certificate leave them out.
-        The last of these are correct because a descendant is true. See ``docs/truth.md``.
+        Instances and calls that were not evaluated, and are left out of precision, recall and
+        certificate. The last are correct because a descendant is true. See ``docs/truth.md``.
     precision_if_random : float or None
-        Precision of all calls if those of each label that were not judged are correct as often as
+        Precision of all calls if, within each label, those not evaluated are correct as often as
         the others.
     """
 

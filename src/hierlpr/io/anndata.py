@@ -134,7 +134,7 @@ def _add_matrix(found: Collector, data: Any, key: str) -> sparse.csr_array:
         dense = matrix.toarray() if sparse.issparse(matrix) else matrix
         values = np.asarray(dense, dtype=np.float64)
         pieces = (enumerate(str(name).split(";"), start=1) for name in names)
-        paths = [found.path_to((f"level {i}", x) for i, x in path) for path in pieces]
+        paths = [found.path_to((f"depth {i}", x) for i, x in path) for path in pieces]
     except (TypeError, ValueError) as error:
         raise file_error(found.path, where, f"{quote(error)}.") from None
     bad = np.argwhere(~((values >= 0.0) & (values <= 1.0 + 1e-6)))

@@ -166,7 +166,7 @@ def parse_class(text: str, kind: str = "speciesnet") -> tuple[list[tuple[str, st
     if len(parts) == 7 and (kind == "speciesnet" or _UUID.match(parts[0])):
         common, parts = parts[-1], parts[1:-1]
     fields = _FIELDS.get(
-        len(parts), [f"level {i + 1}" if len(parts) > 1 else "" for i in range(len(parts))]
+        len(parts), [f"depth {i + 1}" if len(parts) > 1 else "" for i in range(len(parts))]
     )
     pairs = [(rank, name) for rank, name in zip(fields, parts, strict=True) if name]
     if fields is FIELDS and (pairs or common == "animal"):

@@ -55,7 +55,7 @@ class Predictions:
     samples: tuple[str, ...]
     scores: sparse.csr_array  # (n_samples, n_labels), from 0 to 1
     hierarchy: Hierarchy
-    ranks: tuple[str, ...]  # of labels: "genus", a level of cell types, or "level 3"
+    ranks: tuple[str, ...]  # of labels: "genus", a level of cell types, or "depth 3"
     style: Mapping[str, Any]  # how the tool writes paths: plain values that a model file can keep
     aliases: Aliases  # names of labels in truth files, in lower case; None if of several labels
     # Writes the tool's own format, given the label of each sample (-1: none), chances and a path.
@@ -146,7 +146,7 @@ class Collector:
                 raise ValueError(f"the path to {quote(name)} has more than {MOST_RANKS} names.")
             self.parent.append(above)
             self.name.append(name)
-            self.rank.append(own_rank or rank or f"level {place + 1}")
+            self.rank.append(own_rank or rank or f"depth {place + 1}")
             self._number[above, name] = number
         if prefix:
             self.prefixes.setdefault(own_rank, prefix)

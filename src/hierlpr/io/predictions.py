@@ -205,13 +205,13 @@ def _with_hierarchy(found: Predictions, hierarchy: Hierarchy) -> Predictions:
     scores, is_unknown = take_columns(found, column, hierarchy)
     at = np.flatnonzero(column >= 0)
     new = {found.hierarchy.labels[i]: hierarchy.labels[column[i]] for i in at}
-    rank_of = {column[i]: found.ranks[i] for i in at if not found.ranks[i].startswith("level ")}
+    rank_of = {column[i]: found.ranks[i] for i in at if not found.ranks[i].startswith("depth ")}
     by_depth: dict[int, Counter[str]] = {}  # names that are not predicted have the usual rank
     for label, rank in rank_of.items():
         by_depth.setdefault(hierarchy.levels[label], Counter())[rank] += rank != ""
     usual = {level: counts.most_common(1)[0][0] for level, counts in by_depth.items()}
     ranks = [
-        rank_of.get(label) or usual.get(level) or f"level {level}"
+        rank_of.get(label) or usual.get(level) or f"depth {level}"
         for label, level in enumerate(hierarchy.levels)
     ]
     notes = found.notes

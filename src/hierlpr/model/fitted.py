@@ -232,10 +232,10 @@ class FittedModel:
             warn(f"No sample gets a name: {why}", UnreachableWarning)
 
     def rank_names(self) -> tuple[str, ...]:
-        """Return the rank of each label, such as "genus"; "level 2" if it has no name."""
+        """Return the rank of each label, such as "genus"; "depth 2" if it has no name."""
         ranks = (self.path_style_ or {}).get("ranks", {})
         named = zip(self.hierarchy_.labels, self.hierarchy_.levels.tolist(), strict=True)
-        return tuple(ranks.get(label) or f"level {level}" for label, level in named)
+        return tuple(ranks.get(label) or f"depth {depth}" for label, depth in named)
 
     def forget_cutoff(self) -> None:
         """Reset the cutoff to the default, and drop the sets, the profile and their samples."""

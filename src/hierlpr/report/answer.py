@@ -279,12 +279,13 @@ def _unlikely_calls(c: Counts) -> str:
     kept = called.multiply(likely).tocsr().astype(bool)
     if not (n_unlikely := int(called.sum()) - int(kept.sum())):
         return ""
-    text = f" {n_unlikely:,} calls have a chance below 50 %, or stand below one that has"
+    text = f" {n_unlikely:,} of the calls, or labels above them, have a chance below 50 %"
     if not output.has_truth:
         return f"{text}."
     part = Counts(replace(output, called=kept if is_sparse(output.called) else kept.toarray()))
     correct, found = (percent(part.share(part.hits, x)) for x in (part.judged, part.positives))
-    return f"{text}; without them {correct} would be correct and {found} of the true labels found."
+    found = f"{found} of the true labels found"
+    return f"{text}; without these calls, {correct} would be correct and {found}."
 
 
 def _unreachable(cutoff: Cutoff) -> str:
@@ -345,14 +346,14 @@ def _unknown_truth(c: Counts) -> str:
     n_all = c.output.n_samples * c.output.hierarchy.n_labels
     n_labels = int(np.count_nonzero(c.by_label["unknown"]))
     text = (
-        f"{c.n_unknown:,} of {n_all:,} instances, in {n_labels:,} labels, were not judged: all "
+        f"{c.n_unknown:,} of {n_all:,} instances, in {n_labels:,} labels, were not evaluated: all "
         "counts, shares and curves are of the others."
     )
     n_more = int(c.called.sum()) - int(c.judged.sum())
     if not n_more:
         return text
     return (
-        f"{text} {n_more:,} more calls were not judged; if all of those were incorrect, "
+        f"{text} {n_more:,} more calls were not evaluated; if all of those were incorrect, "
         f"{percent(c.share(c.hits, c.called))} of all calls would be correct."
     )
 
