@@ -195,10 +195,11 @@ def test_few_samples_are_not_used_to_show_anything(tmp_path):
         assert f"About {labelled} labelled samples are needed" in done.more
     out = run("--predictions", file, "--truth", known, "--out", tmp_path / "m")
     assert "%" not in out.stdout.replace("10 %", "")
-    file, known, _ = sintax(tmp_path, 4, 75)
-    done = learn_names(file, known, error=0.1)
-    assert done.ranks
-    assert "do not show whether more" in done.more
+    for seed in range(6):  # names of 20 to 40 samples are often alike, however few were fitted on
+        file, known, _ = sintax(tmp_path, seed, 75 + 8 * seed)
+        done = learn_names(file, known, error=0.1)
+        assert done.ranks
+        assert "do not show whether more" in done.more or "may give" in done.more
     file, known, _ = sintax(tmp_path, 4, 1500)
     assert "hardly" in learn_names(file, known, error=0.1).more
 

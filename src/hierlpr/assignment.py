@@ -43,6 +43,7 @@ MOST_REPORTED = 20_000  # samples of a report on new predictions
 # few, because promises go by whole numbers: 5 of 50 samples may be wrong, but only 4 of 45.
 N_PARTS, FEW_HELD_OUT = 10, 200
 LEAST_SHOWN = 20  # held-out samples for shares of them
+LEAST_FLAT = 50  # for saying that more would not help: fewer are often all named alike
 FLAT, SURE_GAIN = 0.1, 0.02  # correct ranks per sample
 
 
@@ -342,11 +343,14 @@ def _more_samples(
     gain, error = each.mean(), 2.0 * each.std(ddof=1) / math.sqrt(each.size)
     if gain - error > SURE_GAIN:
         return (
-            f"More labelled samples may give deeper names: with all {n_labelled:,} instead of half "
-            f"of them, {gain:.2g} more ranks per sample are correct."
+            "More labelled samples may give deeper names: with a model fitted on all instead of "
+            f"half of the present ones, {gain:.2g} more ranks per sample are correct."
         )
-    if gain + error < FLAT:
-        return "More labelled samples like these would hardly give deeper names."
+    if gain + error < FLAT and each.size >= LEAST_FLAT:
+        return (
+            "More labelled samples would hardly give deeper names: a model fitted on half of the "
+            "present ones names as deep."
+        )
     needed = float(f"{n_labelled * max(2.0, (error / FLAT) ** 2):.1g}")
     return (
         f"These samples do not show whether more would give deeper names; about {needed:,.0f} "

@@ -76,6 +76,21 @@ def test_a_read_only_installation_without_a_home_runs(tmp_path):
 
 
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+def test_compilation_is_announced_when_it_happens_and_only_then(tmp_path):
+    compile_one = "from hierlpr import rank; rank([[0.2, 0.8]], [('A', 'B')])"
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+
+    def announced(code):
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        return done.stderr.count("compiling inner loops, once")
+
+    assert announced("import hierlpr._kernels.joint, hierlpr._kernels.forest_blocks") == 0
+    assert announced(compile_one) == 1
+    assert announced(compile_one) == 0
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
 def test_read_only_views_leave_the_array_as_it_is_and_need_one_compilation():
     @numba.njit
     def total(values):

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import numba
 import numpy as np
+from numba.core import event
 from numpy.typing import NDArray
 
 P = ParamSpec("P")
@@ -55,9 +55,21 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
         compiled = numba.njit(**options)(function)
         _log_once(logging.WARNING, NO_CACHE)
         return compiled
-    if hasattr(compiled, "stats") and not any(Path(compiled.stats.cache_path).glob("*.nbi")):
-        _log_once(logging.WARNING, "compiling inner loops, once: about 10 s")
     return compiled
+
+
+class _Announcement(event.Listener):
+    """Log when the first kernel of this process is compiled instead of loaded from the cache."""
+
+    def on_start(self, event: Any) -> None:
+        if event.data["dispatcher"].py_func.__module__.startswith("hierlpr."):
+            _log_once(logging.WARNING, "compiling inner loops, once: about 10 s")
+
+    def on_end(self, event: Any) -> None:
+        """Nothing is said then."""
+
+
+event.register("numba:compile", _Announcement())  # type: ignore[no-untyped-call]
 
 
 @cache  # one message per process at most

@@ -15,7 +15,7 @@ from hierlpr.hierarchy import Hierarchy
 
 Index = NDArray[np.intp]
 # With up to FEW samples (or clusters) a certificate needs half of them, from MANY on a third is
-# enough; one curve takes few samples to fit (`experiments/samples/shares.py`).
+# enough; one curve takes few samples to fit (`experiments/samples`).
 FEW, MANY, SHARES = 300, 600, (1 / 2, 1 / 3)
 ONE_LABEL_SHARE = 3 / 4
 
