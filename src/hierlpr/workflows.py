@@ -20,7 +20,7 @@ from hierlpr._utils.files import check_page_name, refuse_overlap
 from hierlpr.audit import load_audit
 from hierlpr.cutoff.goal import check_bound, goals_of
 from hierlpr.cutoff.split import split_for_cutoff
-from hierlpr.data.clusters import cluster_ids
+from hierlpr.data.clusters import cluster_numbers
 from hierlpr.data.tables import draw_samples, sample_limit
 from hierlpr.exceptions import DataError, HierlprWarning, UnreachableWarning
 from hierlpr.io import ReadReport
@@ -194,8 +194,8 @@ def _fit_parts(
         drawn = draw_samples(other.n_samples, limit, seed)
         return read.pair, other.pair.rows(drawn), (read, other)
     scores = read.pair.scores
-    ids = cluster_ids(per_sample.clusters_of(scores), scores)
-    fitted, kept = split_for_cutoff(scores, run.hierarchy, ids, **split, name=files[0])
+    cluster = cluster_numbers(per_sample.clusters_of(scores), scores)
+    fitted, kept = split_for_cutoff(scores, run.hierarchy, cluster, **split, name=files[0])
     return read.pair.rows(fitted), read.pair.rows(kept), (read,)
 
 

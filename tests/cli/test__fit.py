@@ -270,6 +270,9 @@ def test_clusters_from_a_column_or_a_file(tmp_path):
     ids.assign(patient="one").to_csv(tmp_path / "one.csv", index=False)
     message = refused(*fit, "--scores", tmp_path / "plain.csv", "--clusters", tmp_path / "one.csv")
     assert "all 600 samples are of one cluster" in message
+    (tmp_path / "one.csv").write_text("sample,cluster\n")
+    message = refused(*fit, "--scores", tmp_path / "plain.csv", "--clusters", tmp_path / "one.csv")
+    assert "no sample has a cluster" in message
     ids.assign(patient=rows // 20).to_csv(tmp_path / "ten.csv", index=False)
     _, message = succeeded(
         *fit, "--scores", tmp_path / "plain.csv", "--clusters", tmp_path / "ten.csv"

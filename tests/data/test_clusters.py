@@ -7,11 +7,12 @@ import pytest
 from scipy import sparse
 
 from hierlpr import simulate
-from hierlpr.data.clusters import cluster_ids, cluster_note, identifies_clusters
+from hierlpr.data.clusters import cluster_ids, cluster_note, cluster_numbers, identifies_clusters
 from hierlpr.data.tables import Table
-from hierlpr.exceptions import DataError
+from hierlpr.exceptions import DataError, HierlprWarning
 
-TABLE = Table(np.zeros((4, 1)), ("A",), ("s1", "s2", "s3", "s4"), "pandas")
+NAMES = ("s1", "s2", "s3", "s4")
+TABLE = Table(np.zeros((4, 1)), ("A",), NAMES, "pandas")
 IDS = ["p2", "p1", "p2", "p3"]
 
 
@@ -19,10 +20,15 @@ IDS = ["p2", "p1", "p2", "p3"]
     "ids",
     [
         IDS, tuple(IDS), np.array(IDS), np.array(IDS, dtype=object), [2, 1, 2, 3], pl.Series(IDS),
-        pd.Series(IDS), pd.Series(IDS, dtype="category"), pd.Series([2, 1, 2, 3], dtype="Int64"),
-        pd.DataFrame({"patient": IDS}), pl.DataFrame({"patient": IDS}),
+        pd.Series(IDS, NAMES), pd.Series(IDS, NAMES, dtype="category"),
+        pd.Series([2, 1, 2, 3], NAMES, dtype="Int64"), [2.0, 1.0, 2.0, 3.0],
+        [" p2", "p1", "p2 ", "p3"],
+        pd.DataFrame({"patient": IDS}, NAMES), pl.DataFrame({"patient": IDS}),
         pd.Series(["p3", "p2", "p1", "p2"], index=["s4", "s3", "s2", "s1"]),
         {"s4": "p3", "s3": "p2", "s2": "p1", "s1": "p2"},
+        {"s9": "p2", "s4": "p3", "s3": "p2", "s2": "p1", "s1": "p2"},
+        pd.Series(["", "p3", "p2", "p1", "p2"], index=["s9", "s4", "s3", "s2", "s1"]),
+        pl.DataFrame({"patient": ["p3", "p2", "p1", "p2"], "sample": ["s4", "s3", "s2", "s1"]}),
     ],
 )  # fmt: skip
 def test_ids_of_any_kind_give_the_same_numbers(ids):
@@ -31,9 +37,22 @@ def test_ids_of_any_kind_give_the_same_numbers(ids):
     assert np.unique(hashed).size == 3
 
 
+def test_whole_numbers_are_the_same_ids_as_floats():
+    assert np.array_equal(cluster_ids([2, 1, 2, 3], TABLE), cluster_ids([2.0, 1, 2, 3.0], TABLE))
+
+
+def test_rows_of_a_frame_with_a_default_index_have_their_numbers_as_names():
+    table = Table(np.zeros((4, 1)), ("A",), None, "pandas")
+    expected = cluster_ids(IDS, table)
+    assert np.array_equal(cluster_ids(pd.Series(IDS)[::-1], table), expected)
+    with pytest.warns(HierlprWarning, match="indexes of scores and clusters differ"):
+        assert np.array_equal(cluster_ids(pd.Series(IDS), TABLE), expected)
+
+
 def test_clusters_of_one_sample_are_none():
     assert cluster_ids(None, TABLE) is None
-    assert cluster_ids(["a", "b", "c", "d"], TABLE) is None
+    assert cluster_numbers(["a", "b", "c", "d"], TABLE) is None
+    assert cluster_numbers(IDS, TABLE).tolist().count(1) in (1, 2)
 
 
 @pytest.mark.parametrize(
@@ -44,8 +63,12 @@ def test_clusters_of_one_sample_are_none():
         ([1.0, np.nan, 2.0, 2.0], "1 of 4 ids are missing"),
         (["p1", "p2"], "2 ids for 4 samples"),
         (["p1"] * 4, "all 4 samples are of one cluster"),
-        (pd.DataFrame({"a": IDS, "b": IDS}), "one column"),
-        (np.array([IDS, IDS]), "shape"),
+        (pd.Series([1, pd.NA, 2, 2], NAMES), "1 of 4 ids are missing"),
+        (["nan", "p1", "p1", "None"], "2 of 4 ids are missing"),
+        ({"s1": "p1", "s2": "p1"}, "2 of 4 ids are missing, the first of sample 's3'"),
+        (pd.DataFrame({"a": IDS, "b": IDS}), "one column, .* got 'a', 'b'"),
+        (np.array([IDS, IDS]), r"got \(2, 4\)"),
+        ("patient", r"one id per sample \(an array, series or mapping\); got the name 'patient'"),
         (pd.Series(IDS, ["s1", "s2", "s3", "s9"]), "do not name the same samples"),
     ],
 )
@@ -71,6 +94,7 @@ def test_patients_in_the_names_of_samples_are_noticed(form):
     suffix = [f"{i:05x}-{i // 5}" for i in range(len(names))]  # as in barcodes of cells
     assert cluster_note(suffix, truth)
     assert not cluster_note([f"s{i}" for i in range(len(names))], truth)
+    assert cluster_note([f"pt{i // 5}" for i in range(len(names))], truth)  # names repeat
 
 
 def test_independent_samples_raise_no_alarm_whatever_their_names():

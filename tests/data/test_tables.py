@@ -72,6 +72,7 @@ NAMED = Hierarchy([("A", "B"), ("A", "C")], names={"A": "animal", "B": "bird", "
         (pd.DataFrame({"animal": [0.1], "bird": [0.2], "cat": [0.3]}), "'A' for 'animal'"),
         (pd.DataFrame({"1": [0.1], "2": [0.2], "3": [0.3]}), "as in the hierarchy"),
         (pd.DataFrame({"Unnamed: 0": [0], "A": [0.1], "B": [0.2], "C": [0.3]}), "an index"),
+        (pd.DataFrame({"PatientID": [0], "A": [0.1], "B": [0.2], "C": [0.3]}), "give it as clus"),
     ],
 )
 def test_columns_that_are_not_labels_are_explained(frame, match, tmp_path):

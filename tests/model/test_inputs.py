@@ -289,10 +289,10 @@ def test_clusters_count_as_one_observation(groups):
     model = HierLPR(h).fit(scores, truth, clusters=patient)
     scores, truth, patient = patients(rng, 400, 3)
     options = {"precision": 0.8, "confidence": 0.8, "groups": groups}
-    rows = model.calibrate(scores, truth, **options).cutoff_
+    with pytest.warns(HierlprWarning, match="samples of the fit were in clusters"):
+        model.calibrate(scores, truth, **options)
     clusters = model.calibrate(scores, truth, clusters=1000 + patient, **options).cutoff_
     if groups is None:
-        assert clusters.level >= rows.level
         assert f"{patient.size:,} calibration samples in 400 clusters" in str(clusters)
     assert clusters.result.n_clusters == (400 if groups is None else 267)
     model.calibrate(scores, truth, clusters=1000 + patient, precision=0.8)
@@ -351,6 +351,27 @@ def test_patients_are_noticed_when_fitted_on_before_or_not_mentioned(tmp_path):
     frame = pd.DataFrame(scores, index=names, columns=list(h.labels))
     with pytest.warns(HierlprWarning, match=r"agree in their truth far more .* give clusters="):
         model.calibrate(frame, truth, fdr=0.2)
+    with pytest.warns(HierlprWarning, match="samples of the fit were in clusters"):
+        model.calibrate(scores, truth, fdr=0.2)
     ids = pd.Series(patient + 1000, index=names).sample(frac=1, random_state=0)
     model.calibrate(frame, truth, fdr=0.2, clusters=ids)
     assert model.cutoff_.result.n_clusters == 100
+
+
+def test_patients_are_noticed_if_one_visit_of_each_was_fitted_on():
+    rng, h = np.random.default_rng(4), Hierarchy([("A", "B"), ("A", "C")])
+    scores, truth, patient = patients(rng, 200, 3)
+    is_first = np.diff(patient, prepend=-1) > 0
+    first, rest = ((scores[x], truth[x], None, patient[x]) for x in (is_first, ~is_first))
+    model = HierLPR(h, joint=False).fit(*first)
+    with pytest.warns(HierlprWarning, match=r"\d+ of \d+ clusters .* were also fitted on"):
+        model.calibrate(*rest[:2], fdr=0.2, clusters=rest[3])
+    # Nobody said so of the fit, or of the calibration samples: nothing to compare.
+    model.calibrate(*rest[:2], fdr=0.2)
+
+
+def test_two_clusters_are_fitted_without_held_out_ones():
+    rng, h = np.random.default_rng(5), Hierarchy([("A", "B"), ("A", "C")])
+    scores, truth, _ = patients(rng, 60, 2)
+    model = HierLPR(h).fit(scores, truth, clusters=np.arange(len(scores)) % 2)
+    assert model.joint_.tempering.use == "none"

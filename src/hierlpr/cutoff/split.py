@@ -39,7 +39,7 @@ def calibration_share(
 def split_for_cutoff(
     table: Table,
     hierarchy: Hierarchy,
-    cluster: Keys | None,
+    cluster: NDArray[Any] | None,
     *,
     promise: Literal["calls", "sets"] = "calls",
     share: float | None = None,

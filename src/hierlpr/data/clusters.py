@@ -15,22 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from hierlpr._utils.checks import is_sparse
+from hierlpr._utils.checks import is_sparse, quote_names
 from hierlpr.data import frames
 from hierlpr.data.duplicates import Keys, text_keys
+from hierlpr.data.frames import SAMPLE_COLUMN
 from hierlpr.data.tables import Table, match_rows
 from hierlpr.exceptions import DataError
 
 Float = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-# Names of columns and indexes that usually hold what samples have in common.
-CLUSTER_WORDS = frozenset((
-    "patient", "subject", "participant", "person", "individual", "donor", "animal", "family",
-    "batch", "plate", "station", "deployment", "camera", "site", "recording", "recorder",
-    "session", "burst", "location",
-))  # fmt: skip
-ID_WORDS = frozenset(("id", "ids", "no", "nr", "number", "code", "name", "key", "uuid", ""))
+# Texts of missing values, as ``astype(str)`` writes them.
+MISSING = frozenset(("", "nan", "None", "NaT", "<NA>"))
 
 MOST_SAMPLES, MOST_LABELS = 4000, 200  # compared for `cluster_note`
 FEWEST_CLUSTERS = 3
@@ -41,60 +37,79 @@ _SEPARATORS = re.compile(r"[^0-9A-Za-z]+")
 
 
 def cluster_ids(clusters: Any, table: Table, *, name: str = "scores") -> Keys | None:
-    """Return a hash of the cluster of each sample; None if no two share one.
+    """Return a hash of the cluster of each sample.
 
-    Ids of a series are matched with the samples by name, others by position.
+    Ids of a series, of a mapping and of a frame with a column ``sample`` are matched with the
+    samples by name, and may be of more samples than these; other ids are matched by position.
     """
     if clusters is None:
         return None
     samples, backend = frames.row_names(clusters, "clusters")
+    frame = frames.as_frame(clusters, "clusters")
     if isinstance(clusters, Mapping):
         samples, clusters = tuple(map(str, clusters)), list(clusters.values())
-    ids = _as_list(clusters)
+    elif frame is not None and len(frame.columns) == 2 and SAMPLE_COLUMN in frame.columns:
+        samples = tuple(map(str, frame[SAMPLE_COLUMN].to_list()))
+        clusters = frame.drop(SAMPLE_COLUMN).to_native()
+    ids = [_as_text(x) for x in _as_list(clusters)]
+    if len(ids) != table.n_samples and samples is not None and table.samples is not None:
+        of = dict(zip(samples, ids, strict=True))
+        if len(of) == len(ids):
+            samples, ids = table.samples, [of.get(sample, "") for sample in table.samples]
     if len(ids) != table.n_samples:
         raise DataError(f"clusters has {len(ids):,} ids for {table.n_samples:,} samples.")
-    is_missing = np.array([_is_missing(x) for x in ids], dtype=bool)
-    if is_missing.any():
-        place = int(np.argmax(is_missing))
-        where = f"sample {samples[place]!r}" if samples else f"row {place}"
+    if n_missing := ids.count(""):
+        place = ids.index("")
+        where = f"row {place}" if samples is None else f"sample {samples[place]!r}"
         raise DataError(
-            f"clusters: {is_missing.sum():,} of {len(ids):,} ids are missing, the first of {where}."
+            f"clusters: {n_missing:,} of {len(ids):,} ids are missing, the first of {where}."
             "\nHint: give a sample that belongs to no other an id of its own."
         )
-    hashed = text_keys([str(x) for x in ids])
-    if samples is not None and table.samples is not None:
-        rows = Table(np.arange(float(len(ids)))[:, None], ("row",), samples, backend)
-        rows = match_rows(rows, table, name=name, what="clusters")
-        hashed = hashed[rows.values[:, 0].astype(np.intp)]
-    n_clusters = np.unique(hashed).size
-    if n_clusters == 1 < len(ids):
+    if len(set(ids)) == 1 < len(ids):
         raise DataError(
             f"clusters: all {len(ids):,} samples are of one cluster, so nothing is known of others."
             "\nHint: give one id per patient, donor or station, not one for all."
         )
-    return None if n_clusters == len(ids) else hashed
+    rows = Table(np.arange(float(len(ids)))[:, None], ("row",), samples, backend)
+    rows = match_rows(rows, table, name=name, what="clusters")
+    return text_keys(ids)[rows.values[:, 0].astype(np.intp)]
 
 
 def cluster_numbers(clusters: Any, table: Table, *, name: str = "scores") -> Index | None:
-    """Return the clusters of `cluster_ids` as numbers from 0."""
+    """Return the clusters of samples as numbers from 0; None if no two samples share one."""
     ids = cluster_ids(clusters, table, name=name)
-    return None if ids is None else np.unique(ids, return_inverse=True)[1].reshape(-1)
+    return None if ids is None or are_distinct(ids) else np.unique(ids, return_inverse=True)[1]
+
+
+def are_distinct(ids: Keys) -> bool:
+    """Return whether no two samples share a cluster: then clusters change nothing."""
+    return np.unique(ids).size == ids.size
 
 
 def _as_list(clusters: Any) -> list[Any]:
     frame = frames.as_frame(clusters, "clusters", allow_series=True)
     if frame is not None and hasattr(frame, "columns"):
         if len(frame.columns) != 1:
-            raise DataError("clusters must have one column: the id of each sample's cluster.")
+            raise DataError(
+                "clusters must have one column, the id of each sample's cluster, and perhaps the "
+                f"column 'sample'; got {quote_names(frame.columns)}."
+            )
         frame = frame[frame.columns[0]]
     ids = frame.to_list() if frame is not None else np.asarray(clusters, dtype=object)
     if not isinstance(ids, list) and ids.ndim != 1:
-        raise DataError(f"clusters must be one id per sample; got the shape {ids.shape}.")
+        raise DataError(
+            f"clusters must be one id per sample (an array, series or mapping); got "
+            f"{'the name ' + repr(clusters) if isinstance(clusters, str) else ids.shape}."
+        )
     return list(ids)
 
 
-def _is_missing(value: Any) -> bool:
-    return value is None or value != value or (isinstance(value, str) and not value.strip())
+def _as_text(value: Any) -> str:
+    """Return an id as text, empty if it is missing; 7 and 7.0 are the same id."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    text = str(value).strip()
+    return "" if text in MISSING else text
 
 
 # -- signs of clusters ------------------------------------------------------------------------
@@ -149,7 +164,7 @@ def _groupings(names: list[str]) -> Iterator[NDArray[Any]]:
     """Yield group names of the samples: by the first parts of their names, and by the last."""
     parts = [[part for part in _SEPARATORS.split(name) if part] for name in names]
     longest = max(map(len, parts), default=0)
-    for size in range(1, min(longest, 5)):
+    for size in range(1, min(longest, 4) + 1):  # whole names too: they may repeat
         yield np.array(["_".join(x[:size]) for x in parts], dtype=object)
     if longest > 1:
         yield np.array([x[-1] if x else "" for x in parts], dtype=object)
@@ -177,9 +192,7 @@ def identifies_clusters(name: Any, values: Iterable[Any]) -> bool:
     Ids repeat, but none of them has most of the rows, as the number of times has that a word
     occurs in a text.
     """
-    words = _SEPARATORS.split(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", str(name)).casefold())
-    rest = [word for word in words if word not in ID_WORDS and not word.isdigit()]
-    if len(rest) != 1 or rest[0] not in CLUSTER_WORDS:
+    if not frames.names_cluster(str(name)):
         return False
     count = Counter(map(str, values))
     n_rows = count.total()

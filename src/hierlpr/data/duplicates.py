@@ -133,6 +133,11 @@ class SampleKeys:
         ids = None if cluster is None else np.unique(cluster)[:MAX_KEYS]
         return replace(cls.of_rows(table.values, table.samples), cluster=ids)
 
+    @property
+    def has_clusters(self) -> bool:
+        """Whether samples are known to share clusters."""
+        return self.cluster is not None and self.cluster.size < min(self.n_samples, MAX_KEYS)
+
     def like(self, values: Any) -> SampleKeys:
         """Summarize the rows of another matrix by the labels that these hashes are of."""
         return self.of_rows(values[:, : self.n_labels])
@@ -321,9 +326,10 @@ def leakage_warnings(
     if fit_keys is not None and (clusters := _count_shared(keys.cluster, fit_keys.cluster))[0]:
         caveats.append(
             f"{clusters[0]:,} of {clusters[1]:,} clusters of the calibration samples were also "
-            "fitted on, so no promise holds for new ones. Split the samples by whole clusters."
+            "fitted on, so no promise holds for new ones. Split the samples by whole clusters; "
+            "different clusters need different ids."
         )
-    if keys.cluster is not None:  # what repeats within clusters does not count twice
+    if keys.has_clusters:  # what repeats within clusters does not count twice
         return caveats
     # Samples in both parts are not called copies as well.
     has_rows = fit_keys is not None and fit_keys.key.size > 0

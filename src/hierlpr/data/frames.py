@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from itertools import pairwise
@@ -19,6 +20,14 @@ from hierlpr.hierarchy import Hierarchy
 SAMPLE_COLUMN, LABEL_COLUMN = "sample", "label"  # of long frames
 _PATH_SEPARATORS = ("/", "|", ";", ">")
 _LIST_SEPARATORS = (";", "|", ",", "\t")  # between labels in one cell of a table
+
+# Words for what samples have in common, and words that may stand beside them.
+CLUSTER_WORDS = frozenset((
+    "patient", "subject", "participant", "person", "individual", "donor", "animal", "family",
+    "batch", "plate", "station", "deployment", "camera", "site", "recording", "recorder",
+    "session", "burst", "location",
+))  # fmt: skip
+ID_WORDS = frozenset(("id", "ids", "no", "nr", "number", "code", "name", "key", "uuid", ""))
 
 # Labels of each sample, sample names, and the library of a series.
 SampleLabels = tuple[list[Any], tuple[str, ...] | None, str | None]
@@ -50,6 +59,13 @@ def row_names(data: Any, name: str) -> tuple[tuple[str, ...] | None, str | None]
     """Return the index of a data frame or series as names, and its library; None for other data."""
     frame = as_frame(data, name, allow_series=True)
     return (None, None) if frame is None else (index_names(frame), frame.implementation.value)
+
+
+def names_cluster(column: str) -> bool:
+    """Return whether a column is named like a cluster id, such as ``patient_id``."""
+    words = re.split(r"[^0-9a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", column).casefold())
+    rest = [word for word in words if word not in ID_WORDS and not word.isdigit()]
+    return len(rest) == 1 and rest[0] in CLUSTER_WORDS
 
 
 def new_frame(columns: Mapping[str, Any], backend: str | None = None) -> Any:

@@ -433,6 +433,11 @@ def mismatch_hint(
                 "the columns are names of labels; use the labels instead, such as "
                 f"{label_of[named[0]]!r} for {named[0]!r}."
             )
+    if extra and not missing and frames.names_cluster(extra[0]):
+        return (
+            f"column {extra[0]!r} seems to say which samples belong together: leave it out here, "
+            "and give it as clusters= (--clusters)."
+        )
     is_index = len(extra) == 1 and extra[0].lower().startswith(("unnamed:", "index", "level_0"))
     if is_index and not missing:
         return f"column {extra[0]!r} seems to be an index that was saved with the table; remove it."

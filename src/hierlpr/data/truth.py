@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from hierlpr._utils.checks import is_sparse, quote_names, refuse_entries, stored_values
+from hierlpr.data.clusters import are_distinct
 from hierlpr.data.duplicates import mix
 from hierlpr.data.tables import Table, dense, match_rows, sum_by_label, truth_table
 from hierlpr.exceptions import DataError, warn
@@ -170,8 +171,9 @@ class Truth:
         return replace(part, **{k: x[rows] for k, x in of_rows.items() if x is not None})
 
     def in_clusters(self, cluster: NDArray[Any] | None) -> Truth:
-        """Return the same truth of samples in clusters; None changes nothing."""
-        return self if cluster is None else replace(self, cluster=cluster)
+        """Return the same truth of samples in clusters; clusters of one sample change nothing."""
+        is_same = cluster is None or are_distinct(cluster)
+        return self if is_same else replace(self, cluster=cluster)
 
     def toarray(self) -> Truth:
         """Return the same with dense matrices."""

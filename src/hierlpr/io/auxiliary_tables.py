@@ -94,14 +94,22 @@ def read_clusters(tables: Sequence[AnyPath], **options: Unpack[TableOptions]) ->
             raise log.file_error(text, line=source.first_place)
         found: dict[str, str] = {}
         for batch, place in source.chunks([at, column]):
-            sample, cluster = (as_names(x, log, "sample").to_pylist() for x in batch.columns)
+            sample, cluster = (
+                as_names(x, log, names[i]).to_pylist()
+                for i, x in zip((at, column), batch.columns, strict=True)
+            )
             for i, (name, value) in enumerate(zip(sample, cluster, strict=True)):
                 if not (value or "").strip():
-                    log.problem(f"sample {name!r} has no cluster.", line=partial(place, i))
+                    hint = "give a sample that belongs to no other a cluster of its own."
+                    log.problem(
+                        f"sample {name!r} has no cluster.", line=partial(place, i), hint=hint
+                    )
                 elif found.setdefault(name, value) != value:
                     text = f"sample {name!r} is in two clusters, {found[name]!r} and {value!r}."
                     log.problem(text, line=partial(place, i))
             log.check(batch.num_rows)
+        if not found:
+            raise log.file_error("no sample has a cluster.")
         return found
     raise DataError(
         f"clusters: {clusters!r} is neither a file nor a column of "

@@ -248,6 +248,9 @@ def _find_delimiter(path: str, first_line: str, sep: str | None) -> str:
 def as_names(column: Any, log: ReadReport, name: str) -> Any:
     """Return a column as strings; numbers with a fraction and nested types are refused."""
     types = pa.types
+    if types.is_floating(column.type):  # whole numbers, of which some are missing
+        with suppress(pa.ArrowInvalid):
+            column = column.cast(pa.int64())
     given = column.type.value_type if types.is_dictionary(column.type) else column.type
     is_text = types.is_string(given) or types.is_large_string(given)
     is_whole = types.is_integer(given) or types.is_decimal(given) or types.is_temporal(given)

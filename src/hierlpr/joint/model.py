@@ -205,7 +205,8 @@ def fit_joint(
     n_samples = truth.shape[0]
     if use != "auto":
         return JointModel(hierarchy, prior, Tempering.fixed(use, hierarchy.n_labels))
-    if not isinstance(scores, np.ndarray) or n_samples < LEAST_SAMPLES or hierarchy.n_edges == 0:
+    n_units = truth.n_clusters or n_samples
+    if not isinstance(scores, np.ndarray) or n_units < LEAST_SAMPLES or hierarchy.n_edges == 0:
         # Posteriors are dense, and labels without edges carry no information about each other.
         return JointModel(hierarchy, prior, Tempering.fixed("none", hierarchy.n_labels))
     # A few weights per label need no more samples, and the evidence must fit in memory.

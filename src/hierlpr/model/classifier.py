@@ -179,7 +179,7 @@ class HierarchicalClassifier(Predictor, BaseEstimator):  # type: ignore[misc]
         options: dict[str, Any] = {"sample_weight": sample_weight, "clusters": clusters}
         options |= {"propagate_truth": self.propagate_truth, "name": "X"}
         samples = LabelledSamples.of(table, y, h, **options)
-        _, truth, weight = samples
+        truth, weight = samples.truth, samples.weight
         if truth.n_clusters is not None and truth.n_clusters < MIN_CLUSTERS:
             raise DataError(
                 f"clusters: {truth.n_clusters} cluster(s) for {truth.shape[0]:,} samples; at least "
@@ -210,7 +210,7 @@ class HierarchicalClassifier(Predictor, BaseEstimator):  # type: ignore[misc]
         self.model_ = model
         if goal:
             goal |= {x: getattr(self, x) for x in ("groups", "unreachable", "max_weight")}
-            _, held_out_truth, goal["sample_weight"] = samples.rows(held_out)
+            _, held_out_truth, goal["sample_weight"], _ = samples.rows(held_out)
             model.calibrate(self.scores(take_rows(X, held_out)), held_out_truth, **goal)
             # Scores do not show copies: those of training samples are out of fold.
             keys = feature_keys(X)
@@ -274,7 +274,7 @@ class HierarchicalClassifier(Predictor, BaseEstimator):  # type: ignore[misc]
         self, estimator: Any, x: Any, samples: LabelledSamples, rng: np.random.Generator
     ) -> Float:
         """Fit the first stage; return its out-of-fold scores."""
-        _, truth, weight = samples
+        truth, weight = samples.truth, samples.weight
         y, pairs = truth.positive, truth.learnable
         y = y if pairs.all() else np.where(pairs, y, np.nan)
         on_progress = progress_bar("fitting", verbose=self.verbose)

@@ -188,7 +188,7 @@ class HierLPR(Predictor, ChangeableModel, OneToOneFeatureMixin, TransformerMixin
         parts, rng = (samples.table, h, samples.truth.cluster), make_rng(random_state)
         fit, held_out = split_for_cutoff(*parts, share=calibration_share, rng=rng)
         self.fit_aligned(h, samples.rows(fit))
-        table, truth, weight = samples.rows(held_out)
+        table, truth, weight, _ = samples.rows(held_out)
         self.calibrate(table, truth, sample_weight=weight, **goal)
         self.held_out_ = held_out
         return self
@@ -220,7 +220,7 @@ class HierLPR(Predictor, ChangeableModel, OneToOneFeatureMixin, TransformerMixin
     def fit_aligned(self, hierarchy: Hierarchy, samples: LabelledSamples) -> Self:
         """Fit on scores and truth that are checked and in the order of the labels."""
         samples = samples.used()
-        table, truth, weight = samples
+        table, truth, weight, ids = samples
         refuse_unknown_labels(truth, hierarchy)
         lpr, implied = self.fit_curves(samples, hierarchy)
         warn_of_mistakes(lpr)
@@ -241,7 +241,7 @@ class HierLPR(Predictor, ChangeableModel, OneToOneFeatureMixin, TransformerMixin
             )
         if implied is None:
             self.path_weight_ = self.fit_depth_weights(samples)
-        self.keys_ = {"fit": SampleKeys.of_samples(table, truth.cluster)}
+        self.keys_ = {"fit": SampleKeys.of_samples(table, ids)}
         self.sample_summary_ = SampleSummary.of(lpr, table.values, hierarchy, weight)
         self.profile_ = self.fit_profile(samples)
         return self

@@ -157,7 +157,7 @@ class FittedModel:
         self, samples: LabelledSamples, error: float, confidence: float | None, *, one_path: bool
     ) -> SetRule:
         """Choose the thresholds of the sets on calibration samples."""
-        table, truth, _ = samples
+        table, truth = samples.table, samples.truth
         floor = set_values.least_chance(error)
         options: dict[str, Any] = {"error": error, "confidence": confidence, "floor": floor}
         if one_path and table.n_stored is not None:
@@ -258,14 +258,14 @@ class FittedModel:
     def fit_depth_weights(self, samples: LabelledSamples) -> Float | None:
         """Return the weight of each depth where samples have one path of labels."""
         h = self.hierarchy_
-        table, truth, weight = samples.drawn(max(PATH_SAMPLES, PATH_INSTANCES // h.n_labels))
+        table, truth, weight, _ = samples.drawn(max(PATH_SAMPLES, PATH_INSTANCES // h.n_labels))
         rates = own_lpr(self.lpr_, table.values)
         return learn_depth_weights(rates, truth, self.lpr_.report.base_rate, h, weight)
 
     def fit_profile(self, samples: LabelledSamples) -> LevelProfile:
         """Return the profile of block scores; drawn samples may cost power, never validity."""
         h, share = self.hierarchy_, None
-        table, truth, weight = samples.drawn(
+        table, truth, weight, _ = samples.drawn(
             sample_limit(samples.table.n_samples, h, samples.table.n_stored)
         )
         if not truth.is_complete:

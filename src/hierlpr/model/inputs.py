@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hierlpr._utils.checks import check_finite, check_sample_weight, is_sparse, quote_names
 from hierlpr.data import tables
 from hierlpr.data.clusters import cluster_ids, cluster_note
-from hierlpr.data.duplicates import SampleKeys, content_keys, leakage_warnings
+from hierlpr.data.duplicates import Keys, SampleKeys, content_keys, leakage_warnings
 from hierlpr.data.listed import Kind, as_kind
 from hierlpr.data.tables import Table, draw_samples, match_weights
 from hierlpr.data.truth import Truth, align_truth
@@ -88,11 +88,15 @@ def _note_forms(scores: Any, table: Table, n_columns: int, *, is_chosen: bool) -
 
 
 class LabelledSamples(NamedTuple):
-    """Scores, truth and weights of samples, in the order of the labels."""
+    """Scores, truth and weights of samples, in the order of the labels.
+
+    `cluster_ids` are those that a user gave, also if each sample is a cluster of its own.
+    """
 
     table: Table
     truth: Truth
     weight: Float | None = None
+    cluster_ids: Keys | None = None
 
     @classmethod
     def of(
@@ -109,11 +113,11 @@ class LabelledSamples(NamedTuple):
         """Match truth, weights and clusters with the samples; `options` are of `align_truth`."""
         truth = align_truth(y, hierarchy, table, name=name, **options)
         contents = content_keys(table.values, truth.positive, truth.unknown)
-        truth = replace(
-            truth.in_clusters(cluster_ids(clusters, table, name=name)), contents=contents
-        )
+        ids = cluster_ids(clusters, table, name=name)
+        truth = replace(truth.in_clusters(ids), contents=contents)
         weight = match_weights(sample_weight, table, name=name)
-        return cls(table, truth, check_sample_weight(weight, table.n_samples, keep_equal=True))
+        weight = check_sample_weight(weight, table.n_samples, keep_equal=True)
+        return cls(table, truth, weight, truth.cluster if ids is None else ids)
 
     def used(self, *, keep_equal: bool = False) -> Self:
         """Leave out samples of weight 0, and weights that are equal unless `keep_equal`."""
@@ -128,8 +132,9 @@ class LabelledSamples(NamedTuple):
 
     def rows(self, rows: NDArray[np.intp]) -> Self:
         """Return some samples."""
-        weight = None if self.weight is None else self.weight[rows]
-        return type(self)(self.table.rows(rows), self.truth[rows], weight)
+        parts: list[Any] = [self.table.rows(rows), self.truth[rows]]
+        parts += [None if x is None else x[rows] for x in (self.weight, self.cluster_ids)]
+        return type(self)(*parts)
 
     def drawn(self, limit: int) -> Self:
         """Return at most `limit` samples, drawn at random with a fixed seed."""
@@ -179,16 +184,19 @@ def check_leakage(
 ) -> tuple[SampleKeys, list[str]]:
     """Return the keys of calibration samples; warn if they are not new or not independent."""
     table, truth = samples.table, samples.truth
-    keys = same = SampleKeys.of_samples(table, truth.cluster)
+    keys = same = SampleKeys.of_samples(table, samples.cluster_ids)
     if fit_keys is not None and 0 < fit_keys.n_labels < keys.n_labels:
         same = replace(fit_keys.like(table.values), name=keys.name, cluster=keys.cluster)
     caveats = leakage_warnings(same, fit_keys, values=table.values)
-    note = cluster_note(table.samples, truth.positive, table.labels)
-    if note and truth.cluster is None:
-        caveats.append(
-            f"The {note}. If they belong together (visits of a patient, pictures of a camera), no "
-            "promise holds unless the cutoff knows: give clusters=, one id per sample."
-        )
+    if samples.cluster_ids is None:
+        note = cluster_note(table.samples, truth.positive, table.labels)
+        if not note and fit_keys is not None and fit_keys.has_clusters:
+            note = "samples of the fit were in clusters, but those to calibrate on are not"
+        if note:
+            caveats.append(
+                f"The {note}. If they belong together (visits of a patient, pictures of a camera), "
+                "no promise holds unless the cutoff knows: give clusters=, one id per sample."
+            )
     for note in caveats:
         warn(note)
     return keys, caveats

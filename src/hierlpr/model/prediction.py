@@ -202,7 +202,7 @@ class Predictor:
         `sample_weight` is as in `fit`. With `clusters` instead, all clusters count equally.
         """
         options = {"sample_weight": sample_weight, "clusters": clusters}
-        model, (table, truth, weight) = self._labelled(X, y, **options)
+        model, (table, truth, weight, _) = self._labelled(X, y, **options)
         if weight is not None and truth.cluster is not None:
             raise DataError("score takes either sample_weight or clusters.")
         if (number := truth.cluster_number) is not None:
