@@ -221,6 +221,15 @@ def test_names_of_another_tool_and_answers_that_are_true_names(tmp_path):
     run(*options, "--groups", "depth", "--precision", 0.8, "--out", tmp_path / "ranks")
     groups = load_audit(tmp_path / "ranks").groups
     assert set(groups) == {"domain", "family", "genus"}
+    clusters = tmp_path / "clusters.csv"
+    pairs = "".join(f"s{i},c{i // 6}\n" for i in range(400, 1000))
+    clusters.write_text("sample,cluster\n" + pairs)
+    run(*options, "--clusters", clusters, "--out", tmp_path / "whole")
+    rows = rows_of(tmp_path / "whole" / "check.csv")
+    assert len({int(row["sample"][1:]) // 6 for row in rows}) == 80
+    clusters.write_text("sample,cluster\ns400,1\n")
+    wrong = run(*options, "--clusters", clusters, "--out", tmp_path / "no", code=2).output
+    assert "599 of 600 samples have no cluster" in wrong
 
 
 def test_what_does_not_fit_is_refused(files, tmp_path):
@@ -232,7 +241,7 @@ def test_what_does_not_fit_is_refused(files, tmp_path):
     def refused(message, *arguments):
         assert message in run(*arguments, code=2).output
 
-    refused("Give --model, --scores and --out", "--model", folder / "m.hlpr")
+    refused("Give --out and --model", "--model", folder / "m.hlpr")
     refused("--continue needs no options", "--continue", out, "--out", out)
     refused("holds no audit", "--continue", tmp_path, "--answers", answers)
     short = tmp_path / "short.csv"

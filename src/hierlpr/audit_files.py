@@ -31,7 +31,7 @@ from hierlpr.io import ReadReport
 from hierlpr.io.lineages import Predictions, merge_aliases
 from hierlpr.io.predictions import read_predictions
 from hierlpr.io.reading import load_json, read_lines
-from hierlpr.io.true_names import label_studio_choices, read_true_names
+from hierlpr.io.true_names import label_studio_choices, read_cluster_ids, read_true_names
 from hierlpr.model import HierLPR, load_model
 from hierlpr.model.new_names import match_names
 from hierlpr.outofcore.batches import PerSample, ScoreBatches
@@ -83,17 +83,20 @@ def audit_file(
     predictions by depth are ranks. `show` is a table of two columns, sample and a link or text to
     show; `tasks` writes tasks for Label Studio too; `recall` is the number of `recall_samples`.
     """
-    reports, clusters = list[ReadReport](), None
+    reports = list[ReadReport]()
+    clusters: Any = options.get("clusters")
     if predictions is not None:
         assert model is not None
         fitted: HierLPR = load_model(model)
         reading = (fitted.path_style_ or {}).get("reading", {})
-        found = read_predictions(predictions, **reading)
-        fitted, values, _, _ = match_names(fitted, found)
-        hierarchy, samples = fitted.hierarchy_, found.samples
+        predicted = read_predictions(predictions, **reading)
+        fitted, values, _, _ = match_names(fitted, predicted)
+        hierarchy, samples = fitted.hierarchy_, predicted.samples
         score = fitted.block_scores(Table(values, hierarchy.labels))
         if groups == "depth":
             groups = dict(zip(hierarchy.labels, fitted.rank_names(), strict=True))
+        if clusters is not None:
+            clusters = read_cluster_ids(dict(_pairs(clusters)), None, samples)
     else:
         scorer, path, parts = None, os.fspath(scores or ""), []
         if model is not None:
@@ -111,10 +114,9 @@ def audit_file(
             part.eliminate_zeros()
             parts.append(part)
         score, samples = sparse.vstack(parts, format="csr"), tuple(source.names.to_pylist())
-        if run.table.get("clusters") is not None:
-            table = Table(np.empty((len(samples), 0)), (), samples)
-            clusters = cluster_numbers(PerSample(run, [path]).clusters_of(table), table)
+        clusters = PerSample(run, [path]).clusters_of(Table(score, hierarchy.labels, samples))
         reports.append(source.report)
+    clusters = cluster_numbers(clusters, Table(score, hierarchy.labels, samples))
     audit = start_audit(
         score, hierarchy, samples=samples, precision=precision, error=error, checks=checks,
         confidence=confidence, groups=groups, clusters=clusters, random_state=seed,
@@ -148,8 +150,8 @@ def continue_audit(
     audit, notes = load_audit(folder), list[str]()
     n_before = len(audit.log)
     if answers is not None:
-        given, left_out = _read_answers(answers, audit)
-        audit.record(given)
+        answered, left_out = _read_answers(answers, audit)
+        audit.record(answered)
         notes += left_out
         if len(audit.log) == n_before:
             notes.append(f"{answers} has no new answers")

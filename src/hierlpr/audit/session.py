@@ -331,7 +331,7 @@ def start_audit(
     """
     if error is not None and any(x is not None for x in (precision, groups, clusters)):
         text = "error= is about one name per sample; leave out precision=, groups= and clusters=."
-        raise DataError(text)
+        raise DataError(text, options=("precision", "groups", "clusters"))
     table = align(score, hierarchy, name="score")
     check_unit_interval(table.values, hierarchy.labels, name="score")
     score, n_samples, allowed = table.values, table.n_samples, None

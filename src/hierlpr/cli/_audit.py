@@ -87,7 +87,10 @@ def audit(
     else:
         predictions, hierarchy = options["predictions"], options["other_names_in"]
         if not (out and (scores or predictions) and (model or (scores and hierarchy))):
-            raise click.UsageError("Give --model, --scores and --out, or --continue.")
+            raise click.UsageError(
+                "Give --out and --model with --scores or --predictions (or, without a model, "
+                "--hierarchy with --scores); or --continue."
+            )
         if any(files.values()):
             raise click.UsageError("--answers and --truth need --continue.")
         options |= {"checks": checks or 100, "recall": options["recall"] or 0}
