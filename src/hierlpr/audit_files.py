@@ -193,7 +193,7 @@ def estimate_recall(audit: Audit, truth: Mapping[str, Sequence[str]]) -> tuple[f
         raise DataError(
             f"truth: these are not the first {n:,} samples that were drawn for recall, such as "
             f"{quote_names(recall_samples(audit, 3))}.\n"
-            "Hint: samples that are chosen in another way say nothing about recall."
+            "Hint: fill in recall.csv; a sample without any true label keeps its empty row."
         )
     called = set(zip(map(str, calls["sample"]), calls["label"], strict=True))
     hits, positives = np.zeros(n), np.zeros(n)

@@ -83,7 +83,12 @@ def test_answers_survive_a_visit_and_follow_the_hierarchy(watch, tmp_path):
     page.keyboard.press("ArrowUp")
     page.keyboard.press("ArrowUp")
     page.keyboard.press("n")
-    assert states() == ["yes", "no", "no", "unsure"]
+    assert states() == ["", "no", "no", "unsure"]  # the last answer wins
+    page.keyboard.press("y")  # a slip that is corrected leaves nothing behind
+    assert states() == ["yes", "yes", "", "unsure"]
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("u")
+    assert states() == ["", "unsure", "", "unsure"]
     page.click("li:first-child button.down")
     assert states() == ["yes", "no", "no", "no"]
     page.click("#next")

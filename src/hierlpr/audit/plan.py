@@ -58,7 +58,9 @@ class Listed(NamedTuple):
         return np.clip(self.score, LEAST_CHANCE, 1.0 - LEAST_CHANCE)
 
     def take(self, rows: NDArray[Any] | slice) -> Listed:
-        """Keep some instances."""
+        """Keep some instances; all of them are not copied."""
+        if not isinstance(rows, slice) and rows.dtype == bool and rows.all():
+            return self
         arrays: Any = {
             name: x[rows] for name, x in self._asdict().items() if isinstance(x, np.ndarray)
         }

@@ -344,15 +344,16 @@ def start_audit(
     promise = Promise(alpha, 1.0 - check_level(confidence, name="confidence"))
     checks, rng = check_count(checks, name="checks"), make_rng(random_state)
     is_listed = value >= LEAST_SCORE
-    sample, value, place = sample[is_listed], value[is_listed], hierarchy.position[label[is_listed]]
+    sample, label, value = sample[is_listed], label[is_listed], value[is_listed]
     if not value.size:
         raise DataError(f"There is nothing to audit: no block score is {LEAST_SCORE} or more.")
     named = ("all",) * hierarchy.n_labels if groups is None else label_groups(hierarchy, groups)
     number = _group_numbers(named)
     group_parents(hierarchy, number)  # refuses cycles
-    group = number[label[is_listed]]
-    listed = list_by_unit(sample, place, value, n_samples, clusters, group, allowed)
-    plan = plan_audit(listed, promise, checks, rng)
+    instances = sample, hierarchy.position[label], value
+    listed = [list_by_unit(*instances, n_samples, clusters, number[label], allowed)]
+    del sample, label, value, is_listed, instances  # of 10^7 instances, each has 80 MB
+    plan = plan_audit(listed.pop(), promise, checks, rng)
     unchecked = np.full(plan.listed.score.size, NOT_CHECKED, dtype=np.int8)
     log: list[Entry] = [{"checks": min(checks, plan.time.size)}]
     samples = table.samples if samples is None else samples

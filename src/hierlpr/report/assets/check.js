@@ -16,10 +16,9 @@
     return node;
   };
 
-  /* -- answers: per sample one of "yes", "no", "unsure" or null for each of its labels ------------ */
-  const blank = (sample) => sample.labels.map(() => null);
-  const of = (k) => answers.get(samples[k].name) || blank(samples[k]);
-  const isDone = (k) => of(k).every((answer) => answer !== null);
+  /* -- answers: what was pressed for each label of a sample ("yes", "no", "unsure" or null) --------
+     What follows from it is computed, so that a slip leaves nothing behind once it is corrected. */
+  const pressed = (k) => answers.get(samples[k].name) || samples[k].labels.map(() => null);
   try {
     const read = new Map(JSON.parse(localStorage.getItem(store)) || []);
     for (const sample of samples) {
@@ -37,13 +36,23 @@
     walk(i);
     return out;
   };
+  const of = (k) => {
+    const { labels } = samples[k], now = pressed(k), out = [...now];
+    labels.forEach((_, i) => {
+      const above = [...ancestors(labels, i)];
+      if (now[i] === "yes") above.forEach((j) => { out[j] = "yes"; });
+      if (above.some((j) => now[j] === "no")) out[i] = "no";
+    });
+    return out;
+  };
+  const isDone = (k) => of(k).every((answer) => answer !== null);
   const answer = (i, value) => {
-    const { name, labels } = samples[at];
-    const now = [...of(at)], above = ancestors(labels, i);
+    const { name, labels } = samples[at], now = [...pressed(at)];
     now[i] = value;
+    // The last answer wins over an earlier one that contradicts it.
     labels.forEach((_, j) => {
-      if (value === "yes" && above.has(j)) now[j] = "yes";
-      if (value === "no" && ancestors(labels, j).has(i)) now[j] = "no";
+      if (value === "yes" && now[j] === "no" && ancestors(labels, i).has(j)) now[j] = null;
+      if (value !== "yes" && now[j] === "yes" && ancestors(labels, j).has(i)) now[j] = null;
     });
     answers.set(name, now);
     keep();
@@ -94,7 +103,8 @@
     }
     id("labels").replaceChildren(...sample.labels.map(line));
     const done = samples.filter((_, k) => isDone(k)).length;
-    id("progress").textContent = `Sample ${at + 1} of ${samples.length}; ${done} checked${isDone(at) ? ", this one too" : ""}.`;
+    const all = done === samples.length ? " Save check.csv and continue the audit with it." : "";
+    id("progress").textContent = `Sample ${at + 1} of ${samples.length}; ${done} checked${isDone(at) ? ", this one too" : ""}.${all}`;
     id("bar").value = done / samples.length;
     id("back").disabled = at === 0;
     id("next").disabled = at === samples.length - 1;
