@@ -428,6 +428,40 @@ def run(*arguments, code=0):
     return done
 
 
+def test_new_predictions_are_compared_with_those_learned_from(tmp_path):
+    file, known, _ = sintax(tmp_path, 5, 900)
+    learn_names(file, known, tmp_path / "m.hlpr", error=0.2)
+    new, _, _ = sintax(tmp_path, 6, 900, "new")
+
+    def check(path):
+        options = ["--model", tmp_path / "m.hlpr", "--scores", path, "--json", "-"]
+        done = CliRunner().invoke(main, ["check", *map(str, options)])
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout)
+
+    found = check(new)
+    assert found["samples"] == 900
+    assert not any(found["labels"]["is_different"])
+    text = re.sub(r"\(([\d.]+)\)", lambda x: f"({float(x[1]) / 2:.4f})", new.read_text())
+    new.write_text(text)
+    assert any(check(new)["labels"]["is_different"])
+
+
+def test_inspect_shows_how_a_prediction_file_is_read(tmp_path):
+    (tmp_path / "a.sintax").write_text(
+        "s1\td:Life(1.0),g:Gn(0.8),s:Gn_s(0.6)\t+\ns2\td:Life(1.0),g:Gm(0.4)\t+\n"
+    )
+    command = ["inspect", "--predictions", str(tmp_path / "a.sintax")]
+    text = CliRunner().invoke(main, command).stdout
+    assert "read as       sintax" in text
+    assert "rank          species: 1 samples, 1 names" in text
+    facts = json.loads(CliRunner().invoke(main, [*command, "--json"]).stdout)
+    assert facts["samples_by_rank"] == {"domain": 2, "genus": 2, "species": 1}
+    assert facts["confidence_quartiles"] == [0.4, 0.6, 0.8, 1.0, 1.0]
+    for wrong in (["inspect"], [*command, "tree.csv"]):
+        assert "give a hierarchy, or --predictions" in CliRunner().invoke(main, wrong).output
+
+
 def test_the_command_learns_and_names(tmp_path):
     file, known, _ = sintax(tmp_path, 5)
     model, out = tmp_path / "m.hlpr", tmp_path / "named.csv"

@@ -27,6 +27,7 @@ from hierlpr.io import ReadReport
 from hierlpr.io.read_tables import Pair
 from hierlpr.lpr.drift import Drift
 from hierlpr.model import HierLPR
+from hierlpr.model.new_names import read_for_model
 from hierlpr.outofcore.batches import (
     PerSample,
     Samples,
@@ -233,18 +234,23 @@ def check_file(
 ) -> CheckOutcome:
     """Compare the scores of a file with those that a model was fitted on.
 
-    `out` is where to write a model that is adapted to the prevalences of these samples. For the
-    options see `RunKeywords`.
+    `scores` are predictions of another tool if ``hierlpr assign`` wrote the model. `out` is where
+    to write a model adapted to the prevalences of these samples. For the options see `RunKeywords`.
     """
     refuse_overlap({"the adapted model": out}, {"the model": model, "the scores": scores})
     fitted, run = load_for_scores(model, **options)
-    read, notes = read_samples(os.fspath(scores), run, seed=0)
+    if fitted.path_style_ is not None:
+        reports = tuple[ReadReport, ...]()
+        table, notes = read_for_model(fitted, scores)
+    else:
+        read, notes = read_samples(os.fspath(scores), run, seed=0)
+        table, reports = read.table, (read.report,)
     if out is None:
-        clusters = PerSample(run, [os.fspath(scores)]).clusters_of(read.table)
-        return CheckOutcome(fitted.check(read.table, clusters=clusters), (read.report,), notes)
-    adapted, drift = adapt_model(fitted, read.table)
+        clusters = PerSample(run, [os.fspath(scores)]).clusters_of(table)
+        return CheckOutcome(fitted.check(table, clusters=clusters), reports, notes)
+    adapted, drift = adapt_model(fitted, table)
     adapted.save(out)
-    return CheckOutcome(drift, (read.report,), notes)
+    return CheckOutcome(drift, reports, notes)
 
 
 class ReportOutcome(NamedTuple):

@@ -12,26 +12,43 @@ from hierlpr._utils.display import escape_control
 from hierlpr.cli import _options as opt
 from hierlpr.cli._shell import Shell
 from hierlpr.io import HierarchyFile, read_p_values, write_discoveries
+from hierlpr.io.lineages import Predictions
+from hierlpr.io.predictions import read_predictions
 from hierlpr.metrics.evaluation import Evaluation
 from hierlpr.outofcore.evaluate import evaluate_file
 
 MOST_SHOWN = 10
 
 
-@click.command(epilog="Example: hierlpr inspect go.obo --relationship part_of")
-@click.argument("hierarchy", type=click.Path())
+@click.command(
+    epilog="Example: hierlpr inspect go.obo --relationship part_of; hierlpr inspect --predictions "
+    "asv.sintax"
+)
+@click.argument("hierarchy", type=click.Path(), required=False)
+@opt.path("--predictions", "P", "Instead: how this file is read by assign.", required=False)
 @opt.reading_hierarchy
 @opt.sep
 @opt.lenient
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 @opt.quiet
-def inspect(hierarchy: str, as_json: bool, quiet: bool, **options: Any) -> None:
+def inspect(
+    hierarchy: str | None, predictions: str | None, as_json: bool, quiet: bool, **options: Any
+) -> None:
     """Print size, depth, roots, multi-parent labels and problems of HIERARCHY.
 
     HIERARCHY is an OBO file (.obo), an edge list with the columns parent and child (.csv, .tsv or
     .parquet), JSON, a path list (.txt or .paths) or a Clus ARFF header (.arff); .gz is unpacked.
     """
     shell = Shell(quiet=quiet)
+    if (hierarchy is None) == (predictions is None):
+        raise click.UsageError("give a hierarchy, or --predictions.")
+    if hierarchy is None:
+        found = read_predictions(shell.input_file(str(predictions)))
+        facts = _facts_of_predictions(found)
+        lines = (escape_control(line) for line in _lines_of_predictions(found, facts))
+        shell.results("-" if as_json else None, facts, "\n".join(lines))
+        shell.close(f"read {facts['samples']:,} samples and {facts['labels']:,} names")
+        return
     with shell.progress() as on_progress:
         on_progress(f"reading {hierarchy}", 0, 1)
         loaded = opt.read_hierarchy_file(shell, options, hierarchy)
@@ -67,6 +84,47 @@ def _facts(loaded: HierarchyFile) -> dict[str, Any]:
         "other_names": len(loaded.aliases),
         "report": loaded.report.as_dict(),
     }
+
+
+def _facts_of_predictions(found: Predictions) -> dict[str, Any]:
+    scores, ranks = found.scores, np.array(found.ranks, dtype=object)
+    samples_of = {  # a sample lists one name of a rank, or several
+        rank: int(np.count_nonzero(np.diff(scores[:, np.flatnonzero(ranks == rank)].indptr)))
+        for rank in dict.fromkeys(found.ranks)
+    }
+    part = np.quantile(scores.data, [0.0, 0.25, 0.5, 0.75, 1.0]) if scores.nnz else np.empty(0)
+    return {
+        "path": found.path,
+        "format": found.format,
+        "samples": len(found.samples),
+        "sample_names": list(found.samples[:100]),
+        "samples_by_rank": samples_of,
+        "labels": found.hierarchy.n_labels,
+        "labels_by_rank": {rank: int(np.sum(ranks == rank)) for rank in samples_of},
+        "confidence_quartiles": part.round(6).tolist(),
+        "notes": [str(note) for note in found.notes],
+    }
+
+
+def _lines_of_predictions(found: Predictions, facts: dict[str, Any]) -> list[str]:
+    per_rank = facts["samples_by_rank"]
+    names = facts["labels_by_rank"]
+    quartiles = ", ".join(f"{x:.3g}" for x in facts["confidence_quartiles"])
+    h = found.hierarchy
+    deepest = h.labels[int(np.argmax(h.levels))]
+    rows = [
+        ("file", facts["path"]),
+        ("read as", facts["format"]),
+        ("samples", f"{facts['samples']:,}: {', '.join(found.samples[:3])}, ..."),
+        *(
+            ("rank", f"{rank}: {n:,} samples, {names[rank]:,} names")
+            for rank, n in per_rank.items()
+        ),
+        ("longest path", deepest),
+        ("confidences", f"{quartiles} (smallest, quartiles, largest)" if quartiles else "none"),
+        *(("note", note) for note in facts["notes"]),
+    ]
+    return [f"{name:<12}  {text}" for name, text in rows]
 
 
 def _lines(loaded: HierarchyFile, facts: dict[str, Any]) -> list[str]:

@@ -130,7 +130,12 @@ def sets(
 
 @click.command(epilog="Example: hierlpr check --model model.hlpr --scores new.csv")
 @opt.model
-@opt.path("--scores", "S", "Scores of new samples, without truth, in any format of fit.")
+@opt.path(
+    "--scores",
+    "S",
+    "Scores of new samples, without truth, in any format of fit or, for a model of assign, of "
+    "assign.",
+)
 @opt.path(
     "--out",
     "M2",

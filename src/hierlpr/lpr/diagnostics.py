@@ -173,6 +173,12 @@ class ScoreBins(PerLabel):
         edge = np.maximum.accumulate(highest.reshape(n, N_BINS), axis=1)[:, :-1]
         return cls(edge, total, positive, np.add.reduceat(bins.total * lpr, first) / weight)
 
+    def of_unlisted(self, n_new: int) -> ScoreBins:
+        """Return the bins of new labels, which no sample of a fit on listed scores lists."""
+        n_samples, zeros = self.total.sum(axis=1).max(), np.zeros((n_new, N_BINS))
+        total = zeros + n_samples * (np.arange(N_BINS) == 0)
+        return ScoreBins(zeros[:, 1:], total, zeros, np.full(n_new, 0.5 / (n_samples + 1.0)))
+
     def count(self, scores: Matrix) -> NDArray[np.int64]:
         """Count the new scores of all labels per bin; missing and absent ones are ignored."""
         if isinstance(scores, np.ndarray):

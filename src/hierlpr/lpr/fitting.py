@@ -94,7 +94,7 @@ class LPRModel:
         return LPRModel(self.curves.select(index), self.report.select(index), seen, self.shared)
 
     def with_new(self, depth: NDArray[np.integer]) -> LPRModel:
-        """Append labels of some depths that no sample has shown, with the curves labels share."""
+        """Append labels of some depths that no sample lists, with the curves labels share."""
         shared = self.shared
         if shared is None:
             raise DataError("Labels without samples need curves that labels share (lpr='auto').")
@@ -104,8 +104,9 @@ class LPRModel:
             middle = curves.evaluate_each(number.astype(np.int32), zeros, n_jobs=1)
             curves = LPRCurves(np.arange(zeros.size + 1), zeros, middle)
         named = [shared.describe(each) for each in depth.tolist()]
-        new = LPRModel(curves.select(shared.curve_of(depth)), self.report.of_new(named))
-        return LPRModel.join([replace(self, seen=None), new])
+        seen = None if self.seen is None else self.seen.of_unlisted(len(named))
+        report = self.report.of_new(named)
+        return LPRModel.join([self, LPRModel(curves.select(shared.curve_of(depth)), report, seen)])
 
     @classmethod
     def join(cls, parts: Sequence[LPRModel]) -> LPRModel:

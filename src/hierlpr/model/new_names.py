@@ -17,6 +17,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from hierlpr.data.tables import Table
+from hierlpr.exceptions import Note
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.anndata import write_obs
 from hierlpr.io.lineages import Predictions
@@ -38,6 +39,19 @@ def assign_anndata(model: Any, data: Any) -> Any:
     label, chance = model.name_samples(table)
     model.warn_of_no_names()
     return write_obs(data, model.hierarchy_, model.rank_names(), label, chance)
+
+
+def read_for_model(model: HierLPR, path: Any) -> tuple[Table, tuple[str, ...]]:
+    """Read the predictions of a tool as scores of the labels of a model; also return notes.
+
+    Names that are new to the model are left out.
+    """
+    found = read_predictions(path, **(model.path_style_ or {}).get("reading", {}))
+    scores, is_new = take_columns(found, match_columns(found, model.hierarchy_), model.hierarchy_)
+    text = f"{is_new.sum():,} of {is_new.size:,} samples have a predicted name that the model "
+    note = Note(f"{text}has not seen; it is left out")
+    table = Table(scores, model.hierarchy_.labels, found.samples)
+    return table, (*found.notes, *([note] if is_new.any() else []))
 
 
 class MatchedNames(NamedTuple):
