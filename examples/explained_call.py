@@ -1,7 +1,8 @@
 """Why a label is called.
 
 Every call has a reason: the label's own chance, or that of the labels it is called together with.
-`explain` gives it for each label of a sample, as text and as a table.
+`explain` gives it for each label of a sample, as text and as a table. Here each chance is based on
+the label's own score (`joint=False`).
 """
 
 import matplotlib.pyplot as plt
@@ -9,7 +10,7 @@ import matplotlib.pyplot as plt
 from hierlpr import HierLPR, simulate
 
 data = simulate.disease(n_samples=600, rng=1)
-model = HierLPR(data.hierarchy).fit(data.scores[:300], data.truth[:300])
+model = HierLPR(data.hierarchy, joint=False).fit(data.scores[:300], data.truth[:300])
 model.calibrate(data.scores[300:500], data.truth[300:500], maximize="f1")
 
 # A sample with a label that is only called because of the labels below it.
@@ -27,5 +28,5 @@ axes.barh(names, [x.block_score for x in shown], color="#c9dcee", label="block s
 axes.plot([x.lpr for x in shown], names, "D", color="#0b63b0", label="own chance (LPR)")
 axes.axvline(model.cutoff_.level, color="#c2272d", linestyle="--", label="cutoff")
 axes.set(xlim=(0, 1), xlabel="chance", title="Labels called together share a block score")
-axes.legend()
+figure.legend(loc="outside lower center", ncols=3)
 figure.savefig("explained_call.png", dpi=130)
