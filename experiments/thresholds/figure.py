@@ -16,6 +16,7 @@ NAMES = {
     "pooled": "one threshold\nat 90 %",
     "per label": "one per label\nat 90 %",
     "mapie": "MAPIE\n(certified)",
+    "calibrated mapie": "each label calibrated,\nthen MAPIE (certified)",
     "hierlpr": "hierlpr\n(certified)",
 }
 TITLES = {"disease": "110 diseases (simulated)", "enron": "e-mails, 56 topics (real scores)"}
@@ -25,9 +26,9 @@ def main() -> None:
     """Draw the panels side by side, and one below the other."""
     with (HERE / "runs.csv").open() as file:
         rows = list(csv.DictReader(file))
-    figure, panels = plt.subplots(1, 2, figsize=(11, 4.2), sharey=True, layout="constrained")
+    figure, panels = plt.subplots(1, 2, figsize=(12, 4.2), sharey=True, layout="constrained")
     draw(figure, panels, rows, "thresholds.png")
-    figure, panels = plt.subplots(2, 1, figsize=(5.6, 8), sharey=True, layout="constrained")
+    figure, panels = plt.subplots(2, 1, figsize=(6.4, 8), sharey=True, layout="constrained")
     draw(figure, panels, rows, "thresholds-tall.png")
 
 
@@ -50,8 +51,8 @@ def draw(figure: Any, panels: Any, rows: list[dict[str, str]], name: str) -> Non
             axes.text(x, 0.966, text if made.size else "makes\nno call", ha="center", va="bottom")
             if made.size and made.mean() < 0.78:
                 axes.text(x, 0.784, f"{made.mean():.0%} correct", ha="center", va="bottom")
-        axes.set(title=title, ylim=(0.775, 1.0), xlim=(-0.6, 4.6))
-        axes.set_xticks(range(len(NAMES)), NAMES.values(), fontsize=8)
+        axes.set(title=title, ylim=(0.775, 1.0), xlim=(-0.6, 5.6))
+        axes.set_xticks(range(len(NAMES)), NAMES.values(), fontsize=7.5)
         axes.spines[["top", "right"]].set_visible(False)
         axes.yaxis.set_major_formatter("{x:.0%}")
         axes.set_yticks([0.8, 0.85, 0.9, 0.95])

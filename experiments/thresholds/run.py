@@ -1,4 +1,4 @@
-"""Set a target precision of 90 % and count the runs below it, for five rules on the same scores.
+"""Set a target precision of 90 % and count the runs below it, for six rules on the same scores.
 
 Each run draws samples with known truth, chooses thresholds from them, and computes the precision of
 the calls in the population. Simulated diseases (110 labels) are drawn afresh and judged on 5,000
@@ -12,10 +12,11 @@ parts of one split would not do: an easy calibration part leaves a hard part to 
 Scores are used as they come. ``plain`` calls at 0.5. ``pooled`` takes one threshold for all labels,
 the lowest with 90 % correct calls among the samples that choose. ``per label`` takes one such
 threshold per label. ``mapie`` is MAPIE's multi-label controller of precision (learn then test,
-confidence 0.9; its precision is the mean of the samples' precisions), if MAPIE is installed;
-samples without any label are left out of its calibration, because it refuses them.
-``calibrated mapie`` gives it chances instead of scores: one isotonic regression per label, fitted
-on half of the samples. ``hierlpr`` fits
+confidence 0.9), if MAPIE is installed. Its precision is the mean of the samples' precisions, and 0
+for a sample without calls; samples without any label are left out, because it refuses them.
+``calibrated mapie`` turns the scores of each label into chances by isotonic regression on half of
+the samples; MAPIE's binary controller then certifies one threshold on all (sample, label) pairs of
+the other half, which it takes as independent. ``hierlpr`` fits
 on half of the samples and certifies its cutoff on the other half, with default options. Without
 MAPIE its rows stay as they are in ``runs.csv``: they do not depend on hierlpr.
 """
@@ -87,7 +88,9 @@ def mapie(scores, truth, new, h, config):
 
 
 def calibrated_mapie(scores, truth, new, h, config):
-    """Calibrate every label by isotonic regression on one half, then MAPIE on the other."""
+    """Calibrate every label on one half, then certify one threshold for all pairs on the other."""
+    from mapie.risk_control import BinaryClassificationController
+
     half = len(scores) // 2
     curves = [
         IsotonicRegression(out_of_bounds="clip").fit(scores[:half, k], truth[:half, k])
@@ -97,7 +100,16 @@ def calibrated_mapie(scores, truth, new, h, config):
     def chances(x):
         return np.column_stack([curve.predict(x[:, k]) for k, curve in enumerate(curves)])
 
-    return mapie(chances(scores[half:]), truth[half:], chances(new), h, config)
+    controller = BinaryClassificationController(
+        lambda x: np.hstack([1.0 - x, x]), risk="precision", target_level=config["target"],
+        confidence_level=config["confidence"], best_predict_param_choice="recall",
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pairs = truth[half:].ravel().astype(int)
+        controller.calibrate(chances(scores[half:]).reshape(-1, 1), pairs)
+    threshold = controller.best_predict_param
+    return chances(new) >= (np.inf if threshold is None else threshold)
 
 
 def hierlpr(scores, truth, new, h, config):
