@@ -42,6 +42,7 @@ NOT_RUN = {
     "open ": "opens a browser", "mkdocs": "builds the site", "uvicorn": "serves",
     "export ": "sets the environment", "hierlpr demo": "has its own test, and takes seconds",
     "hierlpr reproduce": "has its own test, and takes minutes",
+    "hierlpr inspect --predictions asv.sintax": "the same as the next",
     "hierlpr assign --predictions asv.sintax": "is run on other files by how-to-amplicons.md",
     "hierlpr assign --model model.hlpr --predictions new.sintax": "the same",
 }  # fmt: skip
