@@ -148,7 +148,9 @@ reading_hierarchy = _all(
     click.option(
         "--relationship", "relationships", multiple=True, metavar="NAME", help=_relationship
     ),
-    click.option("--prefix", metavar="TEXT", help="Keep the labels that begin with this, such as CL:"),
+    click.option(
+        "--prefix", metavar="TEXT", help="Keep the labels that begin with this, such as CL:"
+    ),
     flag("--prefixes", "The hierarchy lists codes, such as ICD-10; prefixes are parents."),
     click.option("--path-sep", metavar="TEXT", help="Separator of a path list."),
 )
