@@ -91,7 +91,7 @@ class NamesDisplay(_Display):
             at_depth = np.flatnonzero((self.hierarchy.levels == depth) & (self.total > 0))
             names = Counter(self.ranks[k] for k in at_depth)
             share = sum(width for _, width in spans)
-            ticks.append(f"{names.most_common(1)[0][0]}  {100 * share:.0f} %")
+            ticks.append(f"{names.most_common(1)[0][0]}  {100 * share:.1f} %")
         for depth, left, width, name in boxes:
             most = int(ICICLE_LETTERS * width / n)
             if name and most >= 4:

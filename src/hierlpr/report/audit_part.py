@@ -9,7 +9,7 @@ from typing import NamedTuple
 from hierlpr._utils.checks import quote_names
 from hierlpr.audit import Audit
 from hierlpr.exceptions import DataError
-from hierlpr.plots.drawing import line_style
+from hierlpr.plots.drawing import count_axes, line_style
 from hierlpr.report.html import COLORS, FigureText, figure, figure_text
 
 MOST_LABELS = 200
@@ -59,6 +59,7 @@ def audit_figure(part: AuditPart) -> FigureText:
     checks, calls = zip(*part.history, strict=True)
     axes.step(checks, calls, where="post", **line_style(0, COLORS))
     axes.set(xlabel="checked samples", ylabel="certified calls")
+    count_axes(axes)
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
     points = "; ".join(f"{n:,}: {k:,}" for n, k in part.history)

@@ -61,6 +61,7 @@ def render_page(data: Any, **values: Any) -> str:
         count=lambda n: f"{n:,}",
         plural=_plural,
         number=_number,
+        tenths=lambda x: UNKNOWN if x is None else f"{100 * x:.1f} %",
         six=lambda x: "" if x is None or not math.isfinite(x) else f"{x:.6g}",
         nobreak=_nobreak,
     )
