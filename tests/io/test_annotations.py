@@ -37,6 +37,35 @@ def truth_of(path, **options):
     return dict(zip(table.samples, dense(table.values).astype(int).tolist(), strict=True))
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[{"label": "B", "score": 0.85}, {"label": "C", "score": 0.1}]\n[]\n',
+        '[[{"label": "B", "score": 0.85}, {"label": "C", "score": 0.1}], []]',
+        '{"id": 1, "ratings": {"B": 85, "A/C": 10}}\n{"id": 2, "labels": null}\n',
+        '{"id": 1, "topics": [{"topic": "B", "confidence": 0.85}, {"topic": "C", "score": "10%"}]}',
+        '{"1": {"B": 0.85, "C": 0.1}, "2": {}}',
+        '{"results": [{"id": 1, "labels": {"b": 0.85, "A > C": 0.1}}, {"id": 2, "labels": {}}]}',
+    ],
+)
+def test_shapes_of_answers(tmp_path, text):
+    """Those that other tools and people write."""
+    read = read_scores(write(tmp_path / "a.jsonl", text), H)
+    scores = dict(zip(read.table.labels, dense(read.table.values)[0].tolist(), strict=True))
+    assert {label: scores[label] for label in "BC"} == pytest.approx({"B": 0.85, "C": 0.1})
+
+
+def test_answers_without_numbers_say_why(tmp_path):
+    for text, why in (
+        ('{"id": 1, "labels": {"B": "high"}}', "record 1: the confidence 'high' is not a number"),
+        ('{"id": 1, "labels": ["B"]}', "record 1: 'B' has no label with a confidence"),
+        ('{"id": 1, "response": {"body": {"B": 1}}}', "has no label with a confidence"),
+        ('{"id": 1, "labels": {"B": 1}}\n{"id": 2, "labels": {B: 1}}', "line 2, column 22: not"),
+    ):
+        with pytest.raises(FileError, match=why):
+            read_scores(write(tmp_path / "a.jsonl", text), H)
+
+
 def test_answers_of_models_are_scores(tmp_path):
     read = read_scores(write(tmp_path / "a.jsonl", ANSWERS), H)
     assert read.samples == ("p1", "p2")

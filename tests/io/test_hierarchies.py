@@ -375,3 +375,19 @@ def test_what_is_hardly_a_hierarchy_is_questioned(tmp_path):
     report = write(tmp_path / "m.txt", "#mpa_v30\nk__B\t100\nk__B|p__F\t50\n")
     with pytest.raises(FileError, match=r"abundance table .MetaPhlAn"):
         read_hierarchy(report)
+    rows = "".join(f"c{i},title {i}\n" for i in range(5))
+    with pytest.warns(HierlprWarning, match="no two of its edges have a label in common"):
+        read_hierarchy(write(tmp_path / "codes.csv", f"code,title\n{rows}"))
+    bracken = "name\ttaxonomy_id\ttaxonomy_lvl\tfraction\nE\t562\tS\t0.1\n"
+    with pytest.raises(FileError, match=r"abundance table .Bracken"):
+        read_hierarchy(write(tmp_path / "b.tsv", bracken))
+
+
+def test_trees_of_names_and_several_trees(tmp_path):
+    for text in (
+        '{"A": {"B": {}, "C": {"D": null}}, "E": {}}',
+        '[{"name": "A", "children": ["B", {"name": "C", "children": {"D": {}}}]}, {"name": "E"}]',
+    ):
+        h = read_hierarchy(write(tmp_path / "t.json", text))
+        assert set(h.edges) == {("A", "B"), ("A", "C"), ("C", "D")}
+        assert h.roots == ("A", "E")

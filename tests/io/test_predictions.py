@@ -435,7 +435,7 @@ def test_a_true_path_beside_all_predictions_makes_them_wrong(tmp_path):
         ("asv1\tFirmicutes\nasv2\n", "line 2: expected 2 columns"),
         ("zz\tFirmicutes\nyy\tBacteria\n", "none of its samples"),
         ("asv1\tNothing\nasv4\tSuch\n", "none of its names"),
-        ("asv1\tTwice\n", "line 1: the name 'Twice' is that of several"),
+        ("asv1\tTwice\n", "'Twice' are names of several labels: give whole paths"),
         ('{"images": [], "annotations": []}', "categories: 'categories' must be a list"),
         (
             '{"images": [], "categories": [{"id": 1}], "annotations": []}',
@@ -791,3 +791,25 @@ def test_names_that_are_spelled_otherwise_are_matched_and_reported(tmp_path):
     few = truth.replace("s__C", "s__other ").replace("s__other 7", "s__c7", 1)
     notes = truth_of(found, tmp_path, few, "t.tsv")[1]
     assert any("only 1 of 30 true names (species) are predicted" in x for x in notes)
+
+
+def test_single_names_and_other_separators_are_matched(tmp_path):
+    """Truth such as ``Prevotella copri`` or ``k__B|g__Prev`` matched nothing."""
+    rows = "".join(f"q{i}\td:B(1.0),g:Prev(1.0),s:Prev_c{i}(0.9)\n" for i in range(30))
+    found = made(tmp_path, rows)
+    labels = {f"q{i}": f"B;Prev;Prev_c{i}" for i in range(30)}
+    for form in ("Prev c{}", "k__B|g__Prev|s__c{}", "k__B, g__Prev, s__c{}"):
+        text = "".join(f"q{i}\t{form.format(i)}\n" for i in range(30))
+        assert truth_of(found, tmp_path, text, "t.tsv")[0] == labels
+    rare = "".join(f"q{i}\t{'Prev c7' if i == 7 else f'other {i}'}\n" for i in range(30))
+    with pytest.raises(
+        FileError, match=r"only 1 of 30 of its names is predicted(.|\n)*predicted are 'B'"
+    ):
+        truth_of(found, tmp_path, rare, "t.tsv")
+    twice = made(tmp_path, rows + "q30\td:B(1.0),g:Other(1.0),s:Prev_c7(0.9)\n")
+    text = "".join(f"q{i}\tPrev c{i}\n" for i in range(30))
+    names, notes = truth_of(twice, tmp_path, text, "t.tsv")
+    assert len(names) == 29
+    assert notes[0].startswith(
+        "1 true names that several labels have were left out, such as 'Prev c7'"
+    )

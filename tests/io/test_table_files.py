@@ -10,7 +10,15 @@ import pytest
 from cases import write
 from hierlpr import Hierarchy, HierlprError
 from hierlpr.exceptions import FileError
-from hierlpr.io import open_table, read_ranking, read_scores, read_truth, reading, sources
+from hierlpr.io import (
+    open_table,
+    pair_samples,
+    read_ranking,
+    read_scores,
+    read_truth,
+    reading,
+    sources,
+)
 from hierlpr.io.read_tables import batch_matrix
 
 H = Hierarchy([("A", "B"), ("A", "C")])
@@ -222,8 +230,8 @@ WHOLE = [  # tables that cannot be read at all
     ("s.csv", b"PK\x03\x04" + bytes(200)), ("s.csv", b"sample,A,B,C\ns\xff,1,2,3\n"),
     ("s.csv", WIDE.replace("\n", "\r")), ("s.csv", 'sample,"A,B,C\n' + "x\n" * 10**5),
     ("s.csv", "sample,A,B,C\ns1," + "1" * (17 << 20) + ",1,1\n"), ("s.csv", "x" * (17 << 20)),
-    ("s.tsv", WIDE),
-    ("s.csv", WIDE.replace(",", ";")), ("s.csv", WIDE.replace("A,B,C", "A,B,B")),
+    ("s.tsv", WIDE.replace(",", ":")), ("s.csv", WIDE.replace(",", "|")),
+    ("s.csv", WIDE.replace("A,B,C", "A,B,B")),
     ("s.csv", WIDE.replace("A,B,C", "A,,C")), ("s.csv", WIDE.replace("A,B,C", "A,B,D")),
     ("s.csv", "sample,A\ns1,1\n"), ("s.csv", "sample\ns1\n"), ("s.csv", "A,B,C\n1,2,3\n"),
     ("s.csv", LONG.replace("score", "rating")), ("s.csv", LONG.replace("label", "label,label")),
@@ -296,7 +304,7 @@ def test_the_column_of_samples(tmp_path):
     assert read.samples == ("p1", "p2")
     assert "the first column, 'patient', is taken as the samples" in read.report.notes[0]
     for text in (table.replace("p2", "p1"), table.replace("p1", "1").replace("p2", "2")):
-        with pytest.raises(FileError, match=r"first column is 'patient'(.|\n)*Rename"):
+        with pytest.raises(FileError, match=r"first column is 'patient'(.|\n)*sample"):
             read_scores(write(tmp_path / "t.csv", text), H)
     numbers = write(tmp_path / "n.csv", table.replace("p1", "1").replace("p2", "2"))
     assert read_scores(numbers, H, sample_column="patient").samples == ("1", "2")
@@ -309,7 +317,11 @@ def test_percentages_are_read_and_thousands_refused_with_the_number(tmp_path):
     text = "sample,A,B,C\np1,85%,2.5 %,1\n"
     values = read_scores(write(tmp_path / "s.csv", text), H).table.values
     np.testing.assert_allclose(values, [[0.85, 0.025, 1]])
+    for text, same in (("85 %", "0.85"), ("1e-2", "0.01")):
+        path = write(tmp_path / "p.csv", f"sample;A;B;C\np1;{text};0;0\n")
+        assert read_scores(path, H).table.values[0, 0] == float(same)
     for cell, decimal, message in (
+        ("1 234", ".", "Thousands are written without a separator: 1234"),
         ("1,234.5", ".", "Thousands are written without a separator: 1234.5"),
         ("1.234,5", ",", "Thousands are written without a separator: 1234,5"),
         ("1,234", ".", "decimal=',' reads '1,234'. Thousands are written"),
@@ -318,3 +330,34 @@ def test_percentages_are_read_and_thousands_refused_with_the_number(tmp_path):
         path = write(tmp_path / "s.csv", f"sample;A;B;C\np1;{cell};0;0\n")
         with pytest.raises(FileError, match=f"'{cell}' is not a number.\nHint: {message}"):
             read_scores(path, H, sep=";", decimal=decimal)
+
+
+def test_columns_of_other_names_and_separators(tmp_path):
+    """Each of these needed a second attempt."""
+    expected = read_scores(write(tmp_path / "s.csv", LONG), H)
+    for text in (
+        LONG.replace(",", ";"),
+        LONG.replace(",", "\t"),
+        LONG.replace("sample,label,score", "image,category,confidence"),
+        LONG.replace(",B,", ",A/B,"),
+    ):
+        read = read_scores(write(tmp_path / "t.csv", text), H)
+        np.testing.assert_array_equal(read.table.values.toarray(), expected.table.values.toarray())
+    truth = write(tmp_path / "y.csv", "sample,disease\np1,C\np2,A | B\n")
+    read = read_truth(truth, H)
+    assert read.layout == "long"
+    assert read.table.values.toarray().tolist() == [[1, 0, 1], [1, 1, 0]]
+    one = write(tmp_path / "w.csv", "sample,A\np1,1\np2,unknown\n")
+    assert read_truth(one, Hierarchy(labels=["A"])).layout == "wide"
+    wide = "A,who,B,C\n0.5,p1,0.2,0.1\n0.25,p2,0.1,0.1\n"
+    with pytest.raises(FileError, match="sample_column='who' names the column of samples"):
+        read_scores(write(tmp_path / "x.csv", wide), H)
+
+
+def test_samples_match_without_sizes_and_folders(tmp_path):
+    scores = write(tmp_path / "s.csv", "sample,A,B,C\nx/q1;size=23,.5,.2,.1\nq2;size=1;,.5,.2,.1\n")
+    truth = write(tmp_path / "t.csv", "sample,label\nq2,A\nq1,A\nq3,A\n")
+    pair = pair_samples(read_scores(scores, H), read_truth(truth, H))
+    assert pair.notes[0].startswith("samples are matched without sizes")
+    assert "1 samples with truth but without scores are left out: 'q3'" in pair.notes[1]
+    assert pair.truth.values.sum() == 2

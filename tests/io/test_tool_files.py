@@ -29,11 +29,11 @@ REFUSED = [
     (read_predictions, "wi_images.csv", "names without confidences .Wildlife Insights"),
     (read_predictions, "ref_taxa.qza", "names alone, as of a reference database"),
     (read_predictions, "b1_truth.tsv.gz", "format is not recognised"),
-    (read_predictions, "cl_blood.json.gz", "there are no predictions"),
+    (read_predictions, "cl_blood.json.gz", "has no label with a confidence"),
     (load_hierarchy, "names.dmp", r"give nodes\.dmp"),
     (load_hierarchy, "b1_rdp.txt.gz", "columns separated by tabs"),
     (read_scores, "blca.out", "hierlpr assign reads the files of other tools"),
-    (read_scores, "oi_hierarchy.json", "there are no predictions"),
+    (read_scores, "oi_hierarchy.json", "has no label with a confidence"),
     (read_scores, "birdnet_example.csv", "first column is 'Start"),
 ]
 

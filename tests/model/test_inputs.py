@@ -1,5 +1,6 @@
 """Hierarchies and truth as people hold them: files, dicts, graphs, lists, sets, paths, frames."""
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -23,6 +24,7 @@ from hierlpr import (
 )
 from hierlpr._utils.checks import nearest
 from hierlpr.cutoff import choose
+from hierlpr.data import frames
 from hierlpr.exceptions import DataError, HierarchyError, UnreachableWarning
 from hierlpr.io import as_hierarchy
 
@@ -375,3 +377,43 @@ def test_two_clusters_are_fitted_without_held_out_ones():
     scores, truth, _ = patients(rng, 60, 2)
     model = HierLPR(h).fit(scores, truth, clusters=np.arange(len(scores)) % 2)
     assert model.joint_.tempering.use == "none"
+
+
+def test_leaves_in_another_order_than_that_of_the_hierarchy_are_noticed():
+    """predict_proba has its columns in the order of classes_, which is sorted."""
+    h = Hierarchy([("cat", "lion"), ("cat", "leopard"), ("dog", "fox"), ("dog", "wolf")])
+    rng = np.random.default_rng(0)
+    truth = rng.integers(4, size=200)
+    scores = rng.random((200, 4)) + (truth[:, None] == np.arange(4))
+    names = [h.leaves[i] for i in truth]
+    by_name = scores[:, np.argsort(h.leaves)]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        HierLPR(h).fit(by_name, names)
+    assert any("better if their columns are the labels sorted" in str(x.message) for x in caught)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        HierLPR(h).fit(scores, names)
+        HierLPR(h).fit(pd.DataFrame(by_name, columns=sorted(h.leaves)), names)
+    assert not any("sorted" in str(x.message) for x in caught)
+
+
+def test_what_is_missing_among_columns_of_leaves_is_named():
+    h = Hierarchy([("cat", "lion"), ("cat", "leopard"), ("dog", "fox"), ("dog", "wolf")])
+    scores = pd.DataFrame(np.eye(3)[np.arange(60) % 3], columns=["lion", "leopard", "fox"])
+    with pytest.raises(DataError, match=r"2 label.s. have no column: 'dog', 'wolf'") as caught:
+        HierLPR(h).fit(scores, ["fox"] * 60)
+    expression = str(caught.value).split("rolled up: ")[1].removesuffix(".")
+    h = eval(expression, {"hierarchy": h, "scores": scores})
+    assert h.labels == ("cat", "lion", "leopard", "dog", "fox")
+    pairs = pd.DataFrame({"id": ["a"], "class": ["fox"], "probability": [1.0]})
+    with pytest.raises(DataError, match="or sample, label and score if a row is a pair"):
+        HierLPR(h).fit(pairs, ["fox"])
+
+
+def test_results_of_pipelines_are_scores():
+    items = [[{"label": "left", "score": 0.9}, {"label": "deep", "score": 0.2}]] * 2
+    pairs = [{"left": 0.9, "deep": 0.2}] * 2
+    assert frames.pair_values(items, TREE, name="scores")[0].toarray().tolist() == (
+        frames.pair_values(pairs, TREE, name="scores")[0].toarray().tolist()
+    )

@@ -43,7 +43,8 @@ def check_level(value: float, *, name: str) -> float:
     try:
         level = float(value)
     except (TypeError, ValueError, OverflowError):
-        raise DataError(f"{name} must be a number between 0 and 1.", options=(name,)) from None
+        text = f"{name} must be a number between 0 and 1, such as 0.9; got {value!r}."
+        raise DataError(text, options=(name,)) from None
     if not 0.0 < level < 1.0:
         percent = f"\nHint: {level:g} % is {level / 100:g}." if 1.0 < level < 100.0 else ""
         if level == 1.0:

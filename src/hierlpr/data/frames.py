@@ -161,7 +161,7 @@ def label_matrix(
     """
     texts = [_labels_of(row, i, name) for i, row in enumerate(rows)]
     if isinstance(labels, Hierarchy):
-        texts = [[label for text in row for label in _path_labels(text, labels)] for row in texts]
+        texts = [[label for text in row for label in path_labels(text, labels)] for row in texts]
     sample = np.repeat(np.arange(len(rows)), [len(row) for row in texts])
     flat = [text for row in texts for text in row]
     return _pair_matrix(sample, flat, np.ones(len(flat)), len(rows), labels, name)
@@ -189,7 +189,7 @@ def _columns_of(
     return names, [column[text] for text in texts]
 
 
-def _path_labels(text: str, hierarchy: Hierarchy) -> list[str]:
+def path_labels(text: str, hierarchy: Hierarchy) -> list[str]:
     """Return the labels of a path from parent to child; anything else is one label."""
     if text in hierarchy:
         return [text]
@@ -273,12 +273,14 @@ def pair_values(
 ) -> PairValues | None:
     """Read scores from a frame ``sample,label,score`` or mappings of labels to scores, else None.
 
-    The mappings are a list, one for each sample, or the values of a mapping of samples.
+    The mappings are a list, one for each sample, or the values of a mapping of samples. Lists of
+    ``{"label": ..., "score": ...}``, as Hugging Face pipelines give them, are mappings too.
     """
     names, rows = None, data
     if isinstance(data, Mapping):
         names, rows = tuple(map(str, data)), list(data.values())
     if isinstance(rows, list | tuple):
+        rows = [_scores_of(row) for row in rows]
         if not rows or not all(isinstance(row, Mapping) for row in rows):
             return None
         texts = [str(label) for row in rows for label in row]
@@ -287,6 +289,13 @@ def pair_values(
         return *_pair_matrix(sample, texts, value, len(rows), labels, name), names, None
     frame = None if is_sparse(data) else as_frame(data, name)
     return _pair_values(frame, labels, None, name) if long_columns(frame, labels) else None
+
+
+def _scores_of(row: Any) -> Any:
+    """Return ``{label: score}`` for the items ``{"label": ..., "score": ...}`` of pipelines."""
+    items = row if isinstance(row, list | tuple) else [row]
+    are_pairs = all(isinstance(x, Mapping) and {"label", "score"} <= x.keys() for x in items)
+    return {x["label"]: x["score"] for x in items} if items and are_pairs else row
 
 
 def _pair_values(

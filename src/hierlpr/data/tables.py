@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ from scipy import sparse
 from hierlpr._utils.checks import Matrix, check_real_array, is_sparse, nearest, quote_names
 from hierlpr.data import frames
 from hierlpr.data.frames import SAMPLE_COLUMN, as_frame
-from hierlpr.exceptions import DataError, HierlprWarning
+from hierlpr.exceptions import DataError, warn
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.matrices import close_sparse, join_unknown, split_unknown
 from hierlpr.hierarchy.roll_up import RollUp, labels_without_scores, roll_up_columns
@@ -252,11 +251,9 @@ def match_rows(truth: Table, scores: Table, *, name: str = "scores", what: str =
         rows = [row[sample] for sample in wanted]
         return replace(truth, values=truth.values[rows], samples=scores.samples)
     if truth.samples is None or scores.samples is None:
-        warnings.warn(
+        warn(
             f"The indexes of {name} and {what} differ, so rows were matched by position. Give both "
-            "the same index to match rows by name.",
-            HierlprWarning,
-            stacklevel=2,
+            "the same index to match rows by name."
         )
         return truth
     why = f"the {what} lacks samples {quote_names(missing)}" if missing else "sample names repeat"
@@ -361,7 +358,7 @@ def _frame_table(
     else:
         samples = frames.index_names(frame)
     wanted = tuple(columns) if names is None else _wanted(columns, names, whole)
-    _check_columns(columns, wanted, name, hierarchy, samples or ())
+    _check_columns(columns, wanted, name, hierarchy, samples or (), whole)
     for column in wanted:
         dtype = frame[column].dtype
         # Object columns may hold True, False and None; columns of nulls have no type.
@@ -392,24 +389,32 @@ def _check_columns(
     name: str,
     hierarchy: Hierarchy | None = None,
     rows: Sequence[str] = (),
+    whole: Hierarchy | None = None,
 ) -> None:
-    """Raise if the columns are not the labels."""
+    """Raise if the columns are not the labels; those of `whole` may follow from others."""
     known, present = set(wanted), set(columns)
     missing = [label for label in wanted if label not in present]
     extra = [column for column in columns if column not in known]
     if known == present:
         return
     problems, hint = [], ""
+    has_none = len(missing) == len(wanted)
+    if whole is not None and not has_none:
+        missing = labels_without_scores(whole, known & present)
     if missing:
         problems.append(f"{len(missing):,} label(s) have no column: {quote_names(missing)}")
-        hint = "hierarchy.subset(labels) is the hierarchy of the labels that have a column."
+        hint = (
+            "without the leaves that have none, labels above are rolled up: hierarchy.subset([x "
+            f"for x in hierarchy.labels if x in {name}.columns or hierarchy.children(x)])."
+        )
     if extra:
         problems.append(f"{len(extra):,} column(s) are not labels: {quote_names(extra)}")
         hint = f"choose the columns that are labels, {name}[list(hierarchy.labels)]."
-    if len(missing) == len(wanted):
-        hint = "name the columns as in the hierarchy (hierarchy.labels)."
+    if has_none:
+        hint = "name the columns as in the hierarchy (hierarchy.labels)"
+        hint += ", or sample, label and score if a row is a pair." if len(columns) < 4 else "."
     likely = mismatch_hint(extra, missing, hierarchy, rows)
-    hint = likely or (missing and extra and nearest(extra[0], missing)) or hint
+    hint = likely or (not has_none and missing and extra and nearest(extra[0], missing)) or hint
     raise DataError(f"{name} does not fit the hierarchy: {'; '.join(problems)}.\nHint: {hint}")
 
 
@@ -450,7 +455,7 @@ def _reorder(
     if table.labels == names:
         return table
     names = _wanted(table.labels, names, whole)
-    _check_columns(table.labels, names, name)
+    _check_columns(table.labels, names, name, whole=whole)
     place = {label: i for i, label in enumerate(table.labels)}
     values = table.values[:, [place[label] for label in names]]
     if not isinstance(values, np.ndarray):

@@ -16,8 +16,8 @@ import pyarrow as pa
 from hierlpr._utils.checks import quote_names
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.json_predictions import load_records
-from hierlpr.io.lineages import bare_name, merge_aliases
-from hierlpr.io.predictions import read_predictions
+from hierlpr.io.lineages import bare_name
+from hierlpr.io.predictions import match_labels, read_predictions
 from hierlpr.io.reading import Place, ReadReport, ending, numbered_lines, open_plain, read_bytes
 from hierlpr.io.sources import Source
 from hierlpr.io.table_columns import Content
@@ -59,12 +59,8 @@ def _predicted_rows(log: ReadReport, hierarchy: Hierarchy | None) -> Source:
     log.format, log.notes = f"predictions ({predictions.format})", list(predictions.notes)
     labels = list(predictions.hierarchy.labels)
     if hierarchy is not None:
-        pairs = [(hierarchy.name(label), label) for label in hierarchy.labels]
-        label_of = merge_aliases(pairs, hierarchy.labels)
-        labels = [
-            x if x in hierarchy else label_of.get(bare_name(x).lower()) or bare_name(x)
-            for x in labels
-        ]
+        matched = match_labels(predictions, hierarchy)
+        labels = [x or bare_name(label) for x, label in zip(matched, labels, strict=True)]
     scores = predictions.scores
     row = np.repeat(np.arange(len(predictions.samples)), np.diff(scores.indptr))
     columns = [
@@ -117,7 +113,9 @@ def _label_studio_rows(log: ReadReport, sample_column: str | None) -> Iterator[R
     """
     content = load_records(log.path, read_bytes(log.path))
     if not isinstance(content, list):
-        raise log.file_error("this is no list of tasks.", hint="export from Label Studio as JSON.")
+        raise log.file_error(
+            "this is no list of tasks.", hint="export from Label Studio as JSON (not JSON-MIN)."
+        )
     for i, task, paths in label_studio_choices(log.path, content):
         texts = {key: str(x) for key, x in task["data"].items() if isinstance(x, str | int)}
         if sample_column not in texts and len(texts) != 1:

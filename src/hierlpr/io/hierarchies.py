@@ -24,6 +24,7 @@ from hierlpr.io.table_output import output_ending, write_table
 _TEXTS = (".obo", ".json", ".arff", ".txt", ".paths", ".dmp")
 _MANY = 100  # labels without any edge, or below each other, are not accepted in silence
 _DEEP = 40
+_FEW = 4  # edges
 _UNWRITABLE = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -118,6 +119,8 @@ def load_hierarchy(path: AnyPath, **options: Unpack[HierarchyOptions]) -> Hierar
     doubt = ""
     if hierarchy.n_edges == 0 and hierarchy.n_labels >= _MANY:
         doubt = f"none of its {hierarchy.n_labels:,} labels has a parent"
+    elif hierarchy.n_edges > _FEW and (n_children + n_parents == 1).all():
+        doubt = "no two of its edges have a label in common"
     elif hierarchy.depth > _DEEP:
         doubt = f"its longest path has {hierarchy.depth} labels"
     if doubt:

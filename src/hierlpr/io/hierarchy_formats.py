@@ -246,8 +246,11 @@ def parse_json(lines: list[str], log: ReadReport) -> Graph:
     data = load_json(log.path, "\n".join(lines), object_pairs_hook=check_keys)
     if isinstance(data, dict) and isinstance(data.get("graphs"), list):
         return _parse_obographs(data["graphs"], log)
-    if isinstance(data, dict) and not set(_CHILDREN).isdisjoint(data):
-        return _parse_nested(data, log)
+    nodes = data if isinstance(data, list) else [data]
+    if any(isinstance(x, dict) and not set(_CHILDREN).isdisjoint(x) for x in nodes):
+        return _parse_nested(nodes, log)
+    if isinstance(data, dict) and any(isinstance(x, dict) for x in data.values()):
+        return _parse_nested(_children(data), log)
     if not isinstance(data, dict) or not data:
         text = "the JSON is neither a map of labels to parents nor a nested tree."
         hint = 'write {"child": "parent", ...} or {"name": ..., "children": [...]}.'
@@ -270,15 +273,22 @@ def parse_json(lines: list[str], log: ReadReport) -> Graph:
 _CHILDREN = ("children", "Subcategory")
 
 
-def _parse_nested(data: dict[str, Any], log: ReadReport) -> Graph:
+def _children(below: Any) -> Any:
+    """Return nodes as a list, also from an object of names."""
+    if not isinstance(below, dict):
+        return below or []
+    return [{"name": name, "children": x} for name, x in below.items()]
+
+
+def _parse_nested(roots: list[Any], log: ReadReport) -> Graph:
     """Read nodes with a name and children, or Open Images' LabelName and Subcategory."""
     log.format = "JSON (nested tree)"
     graph = Graph()
-    nodes: list[tuple[str | None, Any]] = [(None, data)]
+    nodes: list[tuple[str | None, Any]] = [(None, root) for root in roots]
     for parent, node in nodes:
         about = node if isinstance(node, dict) else {"name": node}
         label = about.get("LabelName", about.get("id", about.get("name")))
-        below: Any = next((about[key] for key in _CHILDREN if key in about), [])
+        below = _children(next((about[key] for key in _CHILDREN if key in about), []))
         if not isinstance(label, str) or not isinstance(below, list):
             hint = "each node has a name and, if there are labels below it, a list of children."
             log.problem("the node has no name.", line=f"below {parent!r}", hint=hint)

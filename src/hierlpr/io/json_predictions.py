@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from hierlpr._utils import AnyPath
-from hierlpr._utils.checks import quote_names
 from hierlpr.exceptions import FileError
 from hierlpr.io.lineages import (
     Collector,
@@ -18,6 +17,7 @@ from hierlpr.io.lineages import (
     Predictions,
     bare_name,
     lineage,
+    plain,
     quote,
 )
 from hierlpr.io.reading import file_error, load_json
@@ -55,16 +55,11 @@ def as_score(value: Any) -> float:
 def read_json(path: AnyPath, raw: bytes) -> Predictions:
     """Read JSON predictions, recognised by their keys."""
     content = load_records(path, raw)
-    if isinstance(content, list):
-        return _answers(path, content)
     keys = set(content) if isinstance(content, dict) else set()
     readers = {"predictions": _speciesnet, "taxonomy_tree": _mapmycells, "images": _megadetector}
     key = next((key for key in readers if key in keys and "annotations" not in keys), None)
     if key is None:
-        text = f"there are no predictions; its keys are {quote_names(sorted(keys)) or 'missing'}."
-        hint = "SpeciesNet has 'predictions', MegaDetector 'images', MapMyCells 'taxonomy_tree'; "
-        hint += 'answers of a model are lines such as {"id": "1", "labels": {"NAME": 0.9}}.'
-        raise file_error(path, "the top level", text, hint)
+        return _answers(path, content)
     try:
         return readers[key](path, content, raw)
     except ValueError as error:
@@ -75,21 +70,34 @@ def read_json(path: AnyPath, raw: bytes) -> Predictions:
 
 def load_records(path: AnyPath, raw: bytes) -> Any:
     """Parse JSON, or a list of records that stand on a line each (JSONL)."""
-    lines = [line for line in raw.splitlines() if line.strip()]
-    if not (lines and all(x.startswith(b"{") and x.rstrip().endswith(b"}") for x in lines[:2])):
+    lines = [(i, x.strip()) for i, x in enumerate(raw.splitlines(), start=1) if x.strip()]
+    ends = (b"{}", b"[]")
+    if not (lines and all(x[:1] + x[-1:] in ends for _, x in lines[:2])):
         return load_json(path, raw)
-    if len(lines) == 1 and set(_IDS).isdisjoint(content := load_json(path, raw)):
-        return content
-    return [load_json(f"{path}, line {i}", line) for i, line in enumerate(lines, start=1)]
+    if len(lines) == 1:
+        content = load_json(path, raw)
+        return [content] if isinstance(content, dict) and set(_IDS) & set(content) else content
+    return [load_json(path, line, first_line=i) for i, line in lines]
 
 
+# -- answers of language models -------------------------------------------------------------------
+
+_NAMES = ("labels", "predictions")
 _LABELS = ("label", "name", "class", "category", "prediction")
 _SCORES = ("confidence", "score", "probability")
 
 
-def _answers(path: AnyPath, records: list[Any]) -> Predictions:
-    """Read the answers of a language model or a Hugging Face pipeline: names with confidences."""
+def _answers(path: AnyPath, content: Any) -> Predictions:
+    """Read the answers of a language model or a Hugging Face pipeline: names with confidences.
+
+    Records are a list, also inside an object, or stand in an object below the names of samples.
+    """
     found = Collector(path, "answers", "record {}")
+    if isinstance(content, dict) and all(isinstance(x, list | dict) for x in content.values()):
+        is_wrapped = len(content) == 1 and isinstance(next(iter(content.values())), list)
+        content = [{"id": key, "labels": x} for key, x in content.items()]
+        content = content[0]["labels"] if is_wrapped else content
+    records = content if isinstance(content, list) else [content]
 
     def rows() -> Iterator[Listed]:
         for number, record in enumerate(records, start=1):
@@ -108,19 +116,26 @@ def _answers(path: AnyPath, records: list[Any]) -> Predictions:
 
 
 def _names_of(record: Any) -> list[tuple[str, Any]]:
-    """Return the names and confidences of a record."""
+    """Return the names and confidences of a record: of its usual keys, or of the only others."""
     if isinstance(record, list):
         return [pair for item in record for pair in _names_of(item)]
-    names = record.get("labels", record.get("predictions")) if isinstance(record, dict) else None
-    if isinstance(names, dict):
+    about = record if isinstance(record, dict) else {}
+    lists = [key for key, x in about.items() if isinstance(x, list | dict)]
+    names = next(
+        (about[key] for key in (*_NAMES, *(lists if len(lists) == 1 else ())) if key in about), None
+    )
+    if isinstance(names, dict) and not any(isinstance(x, list | dict) for x in names.values()):
         return [(str(name), score) for name, score in names.items()]
-    if isinstance(names, list) and isinstance(record.get("scores"), list):
-        return [(str(x), y) for x, y in zip(names, record["scores"], strict=True)]
+    if isinstance(names, list) and isinstance(about.get("scores"), list):
+        return [(str(x), y) for x, y in zip(names, about["scores"], strict=True)]
     if isinstance(names, list):
         return _names_of(names)
+    if names is None and not set(_NAMES).isdisjoint(about):  # a sample without an answer
+        return []
+    texts = [key for key, x in about.items() if isinstance(x, str) and key not in _IDS]
     name, score = (
-        next((record[key] for key in keys if isinstance(record, dict) and key in record), None)
-        for keys in (_LABELS, _SCORES)
+        next((about[key] for key in keys if key in about), None)
+        for keys in ((*_LABELS, *texts[:1]), _SCORES)
     )
     if not isinstance(name, str) or score is None:
         raise ValueError(f"{quote(record)} has no label with a confidence.")
@@ -237,7 +252,7 @@ def _edit_speciesnet(
     """Replace the prediction, its score and its source."""
     lists = (image.get("classifications") or {} for image in content["predictions"])
     texts = dict.fromkeys(text for listed in lists for text in listed.get("classes", ()))
-    own = {found.aliases[text.lower()]: text for text in texts if text.lower() in found.aliases}
+    own = {found.aliases[plain(text)]: text for text in texts if plain(text) in found.aliases}
     h = found.hierarchy
     for image, at, sure in zip(content["predictions"], labels, chance, strict=True):
         written = ";;;;;;unknown"

@@ -57,7 +57,7 @@ class Predictions:
     hierarchy: Hierarchy
     ranks: tuple[str, ...]  # of labels: "genus", a level of cell types, or "depth 3"
     style: Mapping[str, Any]  # how the tool writes paths: plain values that a model file can keep
-    aliases: Aliases  # names of labels in truth files, in lower case; None if of several labels
+    aliases: Aliases  # names of labels in truth files, as `plain`; None if of several labels
     # Writes the tool's own format, given the label of each sample (-1: none), chances and a path.
     rewrite: Callable[[Predictions, Index, Float, AnyPath], None] | None = None
     columns: tuple[str, ...] = ()  # names of the tool's own columns
@@ -291,13 +291,23 @@ class Collector:
 
 
 def merge_aliases(pairs: Iterable[tuple[str, str]], ids: Sequence[str] = ()) -> Aliases:
-    """Return the label of each name in lower case; a name of several labels means None."""
+    """Return the label of each `plain` name; a name of several labels means None."""
     aliases: Aliases = {}
     for name, label in [*pairs, *((bare_name(label), label) for label in ids)]:
-        if aliases.setdefault(name.lower(), label) != label:
-            aliases[name.lower()] = None
-    aliases.update((label.lower(), label) for label in ids if SEPARATOR in label)
+        if aliases.setdefault(plain(name), label) != label:
+            aliases[plain(name)] = None
+    aliases.update((plain(label), label) for label in ids if SEPARATOR in label)
     return aliases
+
+
+def plain(name: str, above: str = "") -> str:
+    """Return a name in lower case, with blanks for underscores, without the name above it.
+
+    >>> plain("Prevotella_copri", "Prevotella"), plain("copri", "Prevotella")
+    ('copri', 'copri')
+    """
+    text = re.sub(r"[_\s]+", " ", name).strip().lower()
+    return text.removeprefix(f"{plain(above)} ") if above else text
 
 
 def bare_name(label: str) -> str:

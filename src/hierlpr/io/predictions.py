@@ -20,6 +20,7 @@ from scipy import sparse
 from hierlpr._utils import AnyPath
 from hierlpr._utils.checks import quote_names
 from hierlpr._utils.files import atomic_output
+from hierlpr.data.frames import path_labels
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io import taxonomy
@@ -33,6 +34,7 @@ from hierlpr.io.lineages import (
     Index,
     Predictions,
     merge_aliases,
+    plain,
     quote,
 )
 from hierlpr.io.reading import MAX_TEXT, file_error, read_bytes, refuse_abundances
@@ -151,18 +153,32 @@ def match_columns(
 
     Raises if it has none of them.
     """
-    known: dict[str, str | None] = {label: label for label in hierarchy.labels}
-    if not any(SEPARATOR in label for label in hierarchy.labels):  # its labels are not paths
-        pairs = [(hierarchy.name(label), label) for label in hierarchy.labels]
-        names = merge_aliases(pairs, hierarchy.labels)
-        known = {x: names.get(found.hierarchy.name(x).lower()) for x in found.hierarchy.labels}
-    target = (known.get(label) for label in found.hierarchy.labels)
+    target = match_labels(found, hierarchy)
     column = np.array([-1 if x is None else hierarchy.index(x) for x in target], dtype=np.int64)
     if not (column >= 0).any():
         first = quote_names(list(found.hierarchy.names.values()))
         text = f"none of the predicted names is in the hierarchy; the first are {first}."
         raise file_error(found.path, "", text, hint)
     return column
+
+
+def match_labels(found: Predictions, hierarchy: Hierarchy) -> list[str | None]:
+    """Return the label of a hierarchy for each predicted one, by path or by name (None: none).
+
+    Names alone are not enough where both have paths.
+    """
+    has_paths = any(SEPARATOR in label for label in hierarchy.labels)
+    pairs = [(hierarchy.name(label), label) for label in hierarchy.labels]
+    names = merge_aliases(pairs, hierarchy.labels)
+
+    def match(label: str) -> str | None:
+        if label in hierarchy or (has_paths and found.format not in UNCLOSED):
+            return label if label in hierarchy else None
+        name = found.hierarchy.name(label)
+        end = path_labels(name, hierarchy)[-1]
+        return end if end in hierarchy else names.get(plain(name))
+
+    return [match(label) for label in found.hierarchy.labels]
 
 
 def take_columns(

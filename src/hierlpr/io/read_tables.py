@@ -28,6 +28,7 @@ from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.matrices import split_unknown
 from hierlpr.io.reading import ReadReport
 from hierlpr.io.table_files import TableFile, TableOptions, open_table
+from hierlpr.io.true_names import SampleNames
 
 _FEW = 20  # samples, from which on most must be mentioned in the truth
 MissingTruth = Literal["negative", "skip"]
@@ -292,8 +293,7 @@ def pair_samples(
     at, is_negative, notes = match_samples(
         names, truth, missing_truth=missing_truth, source=scores.report.path, word="scored"
     )
-    scored = set(names)
-    unscored = [name for name in truth.samples if name not in scored]
+    unscored = [truth.samples[i] for i in np.setdiff1d(np.arange(len(truth.samples)), at)]
     if unscored:
         left_out = f"{len(unscored):,} samples with truth but without scores are left out"
         notes.append(f"{left_out}: {quote_names(unscored)}")
@@ -335,8 +335,16 @@ def match_samples(
         missing_truth = "skip"
     row = {name: i for i, name in enumerate(truth.samples)}
     at = np.array([row.get(name, -1) for name in names], dtype=np.int64)
-    lost = [name for name in names if name not in row]
-    path = truth.report.path
+    notes, path = [], truth.report.path
+    if (at < 0).all():
+        finder = SampleNames(truth.samples)
+        found = [finder.row(name) for name in names]
+        at = np.array([-1 if i is None else i for i in found], dtype=np.int64)
+        if np.unique(at[at >= 0]).size < np.count_nonzero(at >= 0):  # several for one row
+            at[:] = -1
+        elif (at >= 0).any():
+            notes.append("samples are matched without sizes (;size=9) and folders in their names")
+    lost = [name for name, i in zip(names, at.tolist(), strict=True) if i < 0]
     if missing_truth is None and truth.layout == "long" and not truth.is_cafa:
         missing_truth = "negative"
         if 2 * len(lost) > len(names) > _FEW and len(lost) < len(names):
@@ -362,7 +370,6 @@ def match_samples(
             "labels.",
             options=("missing_truth=skip", "missing_truth=negative"),
         )
-    notes = []
     if lost:
         what = "without truth are left out"
         if missing_truth == "negative":

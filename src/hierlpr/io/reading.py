@@ -253,7 +253,7 @@ def read_bytes(path: AnyPath) -> bytes:
     return raw
 
 
-def load_json(path: AnyPath, text: bytes | str, **options: Any) -> Any:
+def load_json(path: AnyPath, text: bytes | str, *, first_line: int = 1, **options: Any) -> Any:
     """Parse JSON with the options of `json.loads`; raise if it is damaged or nested too deeply."""
     try:
         content = json.loads(text, **options)
@@ -261,7 +261,7 @@ def load_json(path: AnyPath, text: bytes | str, **options: Any) -> Any:
             json.dumps(content, ensure_ascii=False).encode()  # half a character cannot be written
         return content
     except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, column {error.colno}"
+        place = f"line {first_line + error.lineno - 1}, column {error.colno}"
         raise file_error(path, place, f"not valid JSON: {error.msg}.", "was it cut off?") from None
     except FileError:
         raise

@@ -38,6 +38,7 @@ from hierlpr.io.reading import (
     open_parquet,
     open_plain,
     reason,
+    refuse_abundances,
     text_blocks,
 )
 
@@ -203,6 +204,7 @@ def open_source(log: ReadReport, *, sep: str | None = None, decimal: str = ".") 
                 break
         else:
             raise log.file_error("the file has no rows." if number else "the file is empty.")
+    refuse_abundances(log.path, [line])
     delimiter = _find_delimiter(log.path, line, sep)
     cells = split_line(line, delimiter)
     if cells is None:
@@ -239,7 +241,8 @@ def _find_delimiter(path: str, first_line: str, sep: str | None) -> str:
     by_ending = {".tsv": "\t", ".csv": ","}.get(ending(path))
     if by_ending == "\t" and "\t" not in first_line and len(first_line.split(" ")) in (2, 3):
         return " "  # CAFA files are sometimes written with spaces
-    return by_ending or next((x for x in ("\t", ",", " ") if x in first_line), ",")
+    usual = (by_ending, "\t", ",", ";") if by_ending else ("\t", ",", ";", " ")
+    return next((x for x in usual if x in first_line), by_ending or ",")
 
 
 # -- values -------------------------------------------------------------------------------------
@@ -333,8 +336,9 @@ def parse_number(text: str, decimal: str = ".") -> float | None:
 def number_hint(text: str, decimal: str) -> tuple[str, tuple[str, ...]]:
     """Return how a number with the other decimal mark or thousands is read, with the options."""
     mark = "." if decimal == "," else ","
-    plain = text.strip().replace(mark, "")
-    is_grouped = re.fullmatch(rf"[-+]?[1-9]\d{{0,2}}([{mark}]\d{{3}})+([.,]\d+)?", text.strip())
+    group = rf"[{mark}'_ \xa0\u202f]"
+    plain = re.sub(group, "", text.strip())
+    is_grouped = re.fullmatch(rf"[-+]?[1-9]\d{{0,2}}({group}\d{{3}})+([.,]\d+)?", text.strip())
     hint, options = "", tuple[str, ...]()
     if parse_number(text, mark) is not None:
         hint, options = f"decimal={mark!r} reads {text.strip()!r}.", (f"decimal={mark}",)

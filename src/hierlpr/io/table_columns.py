@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 import pyarrow as pa
@@ -13,7 +13,7 @@ from hierlpr.data.frames import SAMPLE_COLUMN
 from hierlpr.data.tables import mismatch_hint
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.roll_up import labels_without_scores
-from hierlpr.io.sources import Source, parse_number
+from hierlpr.io.sources import FLAGS, Source, parse_number
 
 Content = Literal["scores", "truth", "ranking"]
 
@@ -21,6 +21,7 @@ SAMPLE_NAMES = (SAMPLE_COLUMN, "target", "target_id", "entryid", "protein")
 LABEL_NAMES = ("label", "term", "term_id", "go_id", "category", "class")
 SCORE_NAMES = ("score", "probability", "confidence", "prediction")
 VALUE_NAMES = {"scores": SCORE_NAMES, "truth": ("truth", "value"), "ranking": ("score",)}
+_LOOKED_AT = 50  # columns
 RANKING_NAMES = ("lpr", "call", "rank")
 EXPECTED = (
     "a wide table has the header sample,LABEL,LABEL,...; a long one sample,label,score (for truth "
@@ -52,6 +53,12 @@ def find_columns(
         next((lower.index(name) for name in names if name in lower), None)
         for names in (SAMPLE_NAMES, LABEL_NAMES, VALUE_NAMES[content])
     )
+    # A first column of another name in a long table, and the labels beside the samples of truth.
+    if sample is None and None not in (label, value) and 0 not in (label, value):
+        sample = 0
+        log.notes.append(f"{log.path}: the first column, {given[0]!r}, is taken as the samples")
+    if content == "truth" and label is None and sample is not None and len(given) == 2:
+        label = 1 - sample if _are_names(source, 1 - sample) else None
     if sample is not None and label is not None and (value is not None or content == "truth"):
         found = {"sample": sample, "label": label}
         found |= {"truth" if content == "truth" else "score": value} if value is not None else {}
@@ -100,13 +107,9 @@ def _check_wide_header(
     log, place = source.log, source.first_place
     log.format = f"wide {content}" if source.delimiter else f"wide Parquet {content}"
     if len(given) < 2:
-        separators = {"\t": "tab", ";": ";", ",": ",", "|": "|"}
-        other = next((name for sep, name in separators.items() if sep in given[0]), "")
-        hint = f"sep={other!r} reads columns separated by it." if other else EXPECTED
+        hint = f"{EXPECTED} sep= sets the character between columns."
         text = "the table has only one column."
-        raise log.file_error(
-            text, line=place, hint=hint, options=(f"sep={other}",) if other else ()
-        )
+        raise log.file_error(text, line=place, hint=hint, options=("sep",))
     lower = [name.lower() for name in given]
     at = lower.index(SAMPLE_COLUMN) if SAMPLE_COLUMN in lower else 0
     first = given[at][:60]
@@ -115,10 +118,16 @@ def _check_wide_header(
         log.notes.append(f"{log.path}: the first column, {first!r}, is taken as the samples")
     elif first and first.lower() != SAMPLE_COLUMN:
         text = f"the first column is {first!r}; expected {SAMPLE_COLUMN!r}."
-        hint = f"{EXPECTED} Rename the column of samples, or add the header if there is none."
         if is_cafa:
             hint = "remove the lines AUTHOR, MODEL, KEYWORDS and END of a CAFA submission."
-        raise log.file_error(text, line=place, hint=hint, options=("sample_column",))
+            raise log.file_error(text, line=place, hint=hint)
+        places = [i for i in range(min(len(given), _LOOKED_AT)) if _are_samples(source, i)]
+        places += [0] if _are_samples(source, 0, str.isdecimal) else []
+        likely = next((given[i] for i in places), "")
+        hint = f"sample_column={likely!r} names the column of samples; {EXPECTED}"
+        if not likely:
+            hint = f"name the column of samples {SAMPLE_COLUMN!r}, or add one; {EXPECTED}"
+        raise log.file_error(text, line=place, hint=hint, options=(f"sample_column={likely}",))
     if not first:
         log.notes.append(f"{log.path}: the first column has no name and is taken as the samples")
     labels = {name: i for i, name in enumerate(given) if i != at and name != clusters}
@@ -131,13 +140,24 @@ def _check_wide_header(
     return {"": at, **labels}
 
 
-def _are_samples(source: Source, at: int) -> bool:
-    """Return whether the first values of a column are different texts, as names of samples are."""
+def _is_text(cell: str) -> bool:
+    return parse_number(cell) is None
+
+
+def _are_samples(source: Source, at: int, is_name: Callable[[str], bool] = _is_text) -> bool:
+    """Return whether the first values of a column are different names, such as texts."""
     chunk = next(source.chunks([at], 1000), None)
     if chunk is None or not pa.types.is_string(chunk[0].schema.types[0]):
         return False
     values = [x or "" for x in chunk[0].column(0).to_pylist()]
-    return len(set(values)) == len(values) and all(parse_number(x) is None for x in values)
+    return len(set(values)) == len(values) and all(map(is_name, values))
+
+
+def _are_names(source: Source, at: int) -> bool:
+    """Return whether some of the first values of a column are neither 0, 1 nor unknown."""
+    chunk = next(source.chunks([at], 1000), None)
+    values = [] if chunk is None else chunk[0].column(0).to_pylist()
+    return any(str(x).strip().lower() not in FLAGS for x in values if x is not None)
 
 
 def match_columns(
@@ -179,7 +199,10 @@ def match_columns(
         missing = labels_without_scores(hierarchy, found)
     if missing:
         text = f"{len(missing):,} label(s) of the hierarchy have no column: {quote_names(missing)}."
-        hint = "add the columns, or use a long table, which may omit pairs."
+        hint = (
+            "add the columns, leave these leaves out of the hierarchy, or use a long table, which "
+        )
+        hint += "may omit pairs."
         raise log.file_error(text, line="the header", hint=hint)
     labels = [label for label in hierarchy.labels if label in found]
     return {"": columns[""], **{label: columns[found[label]] for label in labels}}

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from hierlpr._utils import AnyPath
 from hierlpr._utils.checks import check_choice
-from hierlpr.data.frames import SAMPLE_COLUMN
+from hierlpr.data.frames import SAMPLE_COLUMN, path_labels
 from hierlpr.exceptions import FileError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io.annotations import open_annotations
@@ -251,7 +251,8 @@ class TableFile:
             return _BLANK
         if self._hierarchy is None:
             return self._codes.setdefault(name, len(self._codes))
-        return self._codes.get(self._aliases.get(name, name), _UNKNOWN)
+        label = self._aliases.get(name) or path_labels(name, self._hierarchy)[-1]
+        return self._codes.get(label, _UNKNOWN)
 
     def _is_flag(self, name: str) -> bool:
         return self.content == "truth" or (self.content == "ranking" and name == "call")

@@ -28,6 +28,7 @@ from hierlpr.io.lineages import (
     Predictions,
     bare_name,
     has_name,
+    plain,
     quote,
     split_prefix,
 )
@@ -39,6 +40,8 @@ _COLUMNS = (
     *("species", "cell_type", "common name", "common_name"),
 )
 _BLANKS = {"observationtype": "blank", "is_blank": "1"}  # columns that say that nothing is there
+# Names of a path are separated by ; or |, those with a prefix also by commas.
+_BETWEEN = re.compile(r"[;|]|,(?=\s*[a-z]{1,2}(?:__|:))")
 _FEW = 20  # names of a rank, from which on it is said that none of them is predicted
 Names = list[tuple[str, str, str]]  # place, sample, name
 
@@ -62,20 +65,18 @@ def read_true_names(
     nothing about its ancestors, so the sample is left out.
     """
     hierarchy = predictions.hierarchy
-    samples = _SampleNames(predictions.samples)
+    samples = SampleNames(predictions.samples)
     finder = _Finder(path, predictions)
     name_of: dict[int, str] = {}
-    place_of: dict[str, str] = {}  # of names
     several: set[int] = set()
     counts, unknown = Counter[str](), Counter[str]()
     pairs = _read_names(path, column, sample_column, samples)
-    for place, sample, name in pairs:
+    for _, sample, name in pairs:
         row = samples.row(sample)
         if not has_name(name) or row is None:
             counts["true names are empty or belong to samples without a prediction"] += 1
         elif name_of.setdefault(row, name) != name:
             several.add(row)
-        place_of.setdefault(name, place)
     if not name_of:
         given = [sample for _, sample, _ in pairs]
         text = f"none of its samples is in {predictions.path}."
@@ -88,7 +89,7 @@ def read_true_names(
     for row, name in name_of.items():
         if row in several:
             continue
-        label, is_cut = finder.find(place_of[name], name)
+        label, is_cut = finder.find(name)
         if label is not None:
             counts["true paths go deeper than any prediction and are cut there"] += is_cut
             entries.append((row, hierarchy.index(label)))
@@ -97,12 +98,20 @@ def read_true_names(
             nothing.append(row)
         else:
             unknown[name] += 1
-    if not entries:
-        text = f"none of its names is predicted; the first are {quote_names(list(unknown))}."
-        if several:
+    if len(entries) < (1 if unknown.total() < _FEW else 0.25 * unknown.total()):
+        n = f"only {len(entries):,} of {len(entries) + unknown.total():,}" if entries else "none"
+        text = f"{n} of its names is predicted; the first others are {quote_names(list(unknown))}."
+        if several and not unknown:
             text = "no sample has a single true name."
         hint = f"predicted are {quote_names(list(hierarchy.names.values()), most=3)}."
+        if finder.ambiguous:
+            hint += f" {quote_names(sorted(finder.ambiguous))} are names of several labels: give "
+            hint += "whole paths, such as Bacteria;Firmicutes."
         raise file_error(path, "", text, hint)
+    if finder.ambiguous:
+        text = "true names that several labels have were left out, such as {}: give their paths"
+        names = sorted(finder.ambiguous)
+        counts[text.format(quote_names(names))] = sum(unknown.pop(name) for name in names)
     if unknown:
         text = "true names are never predicted and were left out, such as {}: more new samples "
         text += "than promised may get a wrong name; give their paths"
@@ -121,7 +130,7 @@ def read_cluster_ids(
     clusters: Any, truth: Any, samples: Sequence[str], *, sample_column: str | None = None
 ) -> list[str]:
     """Return the cluster of each sample, from a mapping, a table, or a column of the truth."""
-    names = _SampleNames(samples)
+    names = SampleNames(samples)
     if isinstance(clusters, Mapping):
         rows = [("", str(sample), str(cluster)) for sample, cluster in clusters.items()]
     elif os.path.isfile(clusters):
@@ -142,8 +151,11 @@ def read_cluster_ids(
     return ids
 
 
-class _SampleNames:
-    """The rows of samples by name; without sizes (``;size=9``) or folders where that is unique."""
+class SampleNames:
+    """The rows of samples by name; without sizes (``;size=9``), folders or the ``.0`` of a start.
+
+    Shorter names are used where they are unique.
+    """
 
     def __init__(self, names: Sequence[str]) -> None:
         self._row: dict[str, int | None] = {}
@@ -154,7 +166,7 @@ class _SampleNames:
 
     @staticmethod
     def _forms(name: str) -> tuple[str, ...]:
-        short = re.sub(r";size=\d+;?$", "", name)
+        short = re.sub(r"(;size=\d+;?|\.0)$", "", name)
         return name, short, re.split(r"[\\/]", short)[-1]
 
     def row(self, name: str) -> int | None:
@@ -170,7 +182,7 @@ def _read_names(
     path: Any,
     column: str | None,
     sample_column: str | None,
-    samples: _SampleNames,
+    samples: SampleNames,
     option: str = "truth_column",
 ) -> Names:
     """Read place, sample and name of every row; the `option` chose the column of names."""
@@ -192,7 +204,7 @@ def _read_table(
     raw: bytes,
     column: str | None,
     sample_column: str | None,
-    samples: _SampleNames,
+    samples: SampleNames,
     option: str,
 ) -> Names:
     """Read a table with a header; of two columns, samples and names, it may be missing."""
@@ -242,7 +254,7 @@ def _read_table(
     return names
 
 
-def _read_coco(path: AnyPath, content: Any, samples: _SampleNames) -> Names:
+def _read_coco(path: AnyPath, content: Any, samples: SampleNames) -> Names:
     """Read COCO Camera Traps: the categories annotated in each image, found by file name or id."""
 
     def by_id(key: str, name: str) -> dict[Any, str]:
@@ -268,7 +280,7 @@ def _read_coco(path: AnyPath, content: Any, samples: _SampleNames) -> Names:
     return list(names.values())
 
 
-def _read_label_studio(path: AnyPath, tasks: list[Any], samples: _SampleNames) -> Names:
+def _read_label_studio(path: AnyPath, tasks: list[Any], samples: SampleNames) -> Names:
     """Read a Label Studio export: the choices or taxonomy paths of each task's annotations.
 
     A task is found by a value of its data, such as the file name without the prefix of an upload,
@@ -300,21 +312,11 @@ def label_studio_choices(
                 if not note.get("was_cancelled"):
                     yield i, task, chosen
         except ValueError as error:
-            hint = "export the project from Label Studio as JSON."
+            hint = "export the project from Label Studio as JSON (not JSON-MIN)."
             raise file_error(path, f"task {i}", str(error), hint) from None
 
 
 # -- names ----------------------------------------------------------------------------------------
-
-
-def _plain(name: str, above: str = "") -> str:
-    """Return a name in lower case, with blanks for underscores, without the name above it.
-
-    >>> _plain("Prevotella_copri", "Prevotella"), _plain("copri", "Prevotella")
-    ('copri', 'copri')
-    """
-    text = re.sub(r"[_\s]+", " ", name).strip().lower()
-    return text.removeprefix(f"{_plain(above)} ") if above else text
 
 
 class _Finder:
@@ -326,32 +328,32 @@ class _Finder:
         self._below: dict[str, dict[str, str | None]] = {}
         self._matched: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._example: dict[tuple[str, str], str] = {}  # of each rank and kind of match
+        self.ambiguous: set[str] = set()  # names of several labels
 
-    def find(self, place: str, text: str) -> tuple[str | None, bool]:
+    def find(self, text: str) -> tuple[str | None, bool]:
         """Return the label that a name or path means, and whether the path was cut to find it."""
         if text not in self._labels:
-            self._labels[text] = self._find(place, text)
+            self._labels[text] = self._find(text)
         return self._labels[text]
 
-    def _find(self, place: str, text: str) -> tuple[str | None, bool]:
+    def _find(self, text: str) -> tuple[str | None, bool]:
         aliases, known = self._of.aliases, self._of.hierarchy
-        if (label := aliases.get(text.strip().lower())) is not None:
+        if (label := aliases.get(plain(text))) is not None:
             return label, False
         is_sintax = re.match("[a-z]:", text) is not None
-        pieces = text.split("," if is_sintax else SEPARATOR)
+        pieces = _BETWEEN.split(text)
         names = [x for x in (split_prefix(y, is_sintax)[0] for y in pieces) if has_name(x)]
         if not names:
             return None, False
-        top = names[0].lower()
+        top = plain(names[0])
         if len(names) == 1 and top in aliases and aliases[top] is None:
-            hint = "give the whole path, such as Bacteria;Firmicutes."
-            text = f"the name {quote(text)} is that of several labels."
-            raise file_error(self._path, place, text, hint)
+            self.ambiguous.add(text)
+            return None, False
         # A path may begin above or below the top of the predicted ones.
         label = None
         for name in names:
             if label is None:
-                label = name if name in known.roots else aliases.get(name.lower())
+                label = name if name in known.roots else aliases.get(plain(name))
             elif (below := self._child(label, name)) is None:
                 return label, True
             else:
@@ -366,15 +368,15 @@ class _Finder:
             for below in known.children(label):  # named as in a path, or readably
                 for text in {bare_name(below), known.name(below)}:
                     forms[text.lower()] = below
-                    plain = "\0" + _plain(text, bare_name(label))
-                    forms[plain] = below if forms.get(plain, below) == below else None
+                    key = "\0" + plain(text, bare_name(label))
+                    forms[key] = below if forms.get(key, below) == below else None
         forms = self._below[label]
         if not forms:
             return None
         child = forms.get(name.lower())
         kind = "as written"
         if child is None:
-            child, kind = forms.get("\0" + _plain(name, bare_name(label))), "by rules"
+            child, kind = forms.get("\0" + plain(name, bare_name(label))), "by rules"
         example = child or next(iter(known.children(label)))
         rank = self._of.ranks[known.index(example)] or "the same rank"
         kind = "not" if child is None else kind

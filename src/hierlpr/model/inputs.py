@@ -22,6 +22,7 @@ from hierlpr.lpr import LPRModel
 
 Float = NDArray[np.float64]
 FEW_SAMPLES = 10  # to learn from
+_LOOKED_AT = 1000  # samples
 
 
 def new_scores(
@@ -112,6 +113,8 @@ class LabelledSamples(NamedTuple):
     ) -> Self:
         """Match truth, weights and clusters with the samples; `options` are of `align_truth`."""
         truth = align_truth(y, hierarchy, table, name=name, **options)
+        if table.columns_unnamed and table.n_stored is None:
+            _warn_of_sorted_columns(table, truth, hierarchy)
         contents = content_keys(table.values, truth.positive, truth.unknown)
         ids = cluster_ids(clusters, table, name=name)
         truth = replace(truth.in_clusters(ids), contents=contents)
@@ -139,6 +142,25 @@ class LabelledSamples(NamedTuple):
     def drawn(self, limit: int) -> Self:
         """Return at most `limit` samples, drawn at random with a fixed seed."""
         return self.rows(draw_samples(self.table.n_samples, limit, rng=0))
+
+
+def _warn_of_sorted_columns(table: Table, truth: Truth, hierarchy: Hierarchy) -> None:
+    """Warn if columns without names fit the truth better as labels sorted by name."""
+    labels = hierarchy.labels if table.rolled_up is None else hierarchy.leaves
+    if list(labels) == sorted(labels):
+        return
+    pairs = [(x, y) for x, y in zip(labels, sorted(labels), strict=True) if x != y]
+    column, label = ([hierarchy.index(x) for x in side] for side in zip(*pairs, strict=True))
+    scores = np.nan_to_num(tables.dense(table.values[:_LOOKED_AT]))[:, column]
+    scores = scores - scores.mean(axis=0)
+    positive = tables.dense(truth.positive[:_LOOKED_AT])
+    given, by_name = (float((scores * positive[:, x]).sum()) for x in (column, label))
+    if by_name > 0.0 and given < 0.5 * by_name and positive[:, label].sum() >= 2 * FEW_SAMPLES:
+        warn(
+            "The scores fit the truth better if their columns are the labels sorted by name, as "
+            "predict_proba returns them.\n"
+            "Hint: give a data frame with columns=classifier.classes_."
+        )
 
 
 def refuse_unknown_labels(truth: Truth, hierarchy: Hierarchy) -> None:

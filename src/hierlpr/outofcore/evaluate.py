@@ -150,7 +150,7 @@ def _match(
         samples, labelled, missing_truth=run.missing_truth, source=source, word="ranked"
     )
     names, truth = list(labelled.samples), labelled.table.values
-    unlisted = len(set(names) - set(samples))
+    unlisted = len(names) - np.unique(row[row >= 0]).size
     lost = np.flatnonzero(row < 0)
     if lost.size and is_negative:
         row[lost] = len(names) + np.arange(lost.size)
