@@ -16,9 +16,9 @@ def describe(cutoff: Cutoff) -> str:
     if cutoff.targets is not None:
         lines = [f"In use: {_target(goal).lower()}."]
         if goal.confidence is not None:
-            sure = percent(1.0 - (1.0 - goal.confidence) * len(cutoff.targets))
+            confidence = percent(1.0 - (1.0 - goal.confidence) * len(cutoff.targets))
             lines[0] = (
-                f"With {sure} confidence, all of the {len(cutoff.targets)} certified targets "
+                f"With {confidence} confidence, all of the {len(cutoff.targets)} certified targets "
                 f"hold simultaneously. {lines[0]}"
             )
         return "\n".join([*lines, *map(str, cutoff.targets)])

@@ -69,12 +69,12 @@ class SetRule:
     def __str__(self) -> str:
         """Describe the guarantee and the sizes of the sets on the calibration samples."""
         share = f"{1.0 - self.error:.4g}"
-        sure = "" if self.confidence is None else f" (with confidence {self.confidence:g})"
+        confidence = "" if self.confidence is None else f" (with confidence {self.confidence:g})"
         new = "a new sample" if self.n_clusters is None else "a sample of a new cluster"
         samples = describe_units(self.n_samples, self.n_clusters, "calibration ")
         text = (
-            f"With probability at least {share}{sure} all sure labels of {new} are true, and with "
-            f"the same probability all its true labels are possible. On {samples} "
+            f"With probability at least {share}{confidence} all sure labels of {new} are true, and "
+            f"with the same probability all its true labels are possible. On {samples} "
             f"{self.sure_size:.3g} labels per sample are sure and {self.possible_size:.3g} "
             "possible."
         )

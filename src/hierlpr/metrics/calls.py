@@ -17,7 +17,7 @@ from hierlpr.metrics.hits import (
     precision_recall_curve,
     ratio,
 )
-from hierlpr.metrics.instances import Instances, check_status
+from hierlpr.metrics.instances import PooledInstances, check_status
 
 Float = NDArray[np.float64]
 Average = Literal["pooled", "label", "sample"]
@@ -131,7 +131,7 @@ def label_au_prc_scores(truth: Any, scores: Any, *, sample_weight: Any = None) -
 
 def _areas_and_support(truth: Any, scores: Any, sample_weight: Any) -> tuple[Float, Float]:
     """Return the area and the weight of the positives of each label."""
-    instances = Instances.of(truth, scores, "scores", sample_weight)
+    instances = PooledInstances.of(truth, scores, "scores", sample_weight)
     if instances.truth.ndim != 2:
         raise DataError(f"truth and scores must be matrices, got shape {instances.truth.shape}.")
     weight = np.ones(instances.truth.shape) if instances.weight is None else instances.weight
@@ -241,7 +241,7 @@ def brier_error(truth: Any, probabilities: Any, *, sample_weight: Any = None) ->
 
 def _paired(truth: Any, probabilities: Any, sample_weight: Any) -> tuple[Float, Float, Float]:
     """Return status, probability and weight of the known instances of positive weight."""
-    instances = Instances.of(truth, probabilities, "probabilities", sample_weight)
+    instances = PooledInstances.of(truth, probabilities, "probabilities", sample_weight)
     weight = np.ones(instances.truth.shape) if instances.weight is None else instances.weight
     is_used = instances.is_known & (weight > 0.0)
     p = instances.values[is_used]
@@ -258,7 +258,7 @@ def _counts(
     """Return hits, calls and positives of what is averaged over, and the weights for the mean."""
     check_choice(average, get_args(Average), name="average")
     values = calls.toarray() if is_sparse(calls) else calls
-    instances = Instances.of(truth, values, "calls", sample_weight)
+    instances = PooledInstances.of(truth, values, "calls", sample_weight)
     status, weight = instances.truth, instances.weight
     called = check_status(instances.values, "calls") & instances.is_known
     if average != "pooled" and status.ndim != 2:

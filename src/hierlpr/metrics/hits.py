@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hierlpr._utils.checks import check_level, check_real_array
 from hierlpr.exceptions import DataError
-from hierlpr.metrics.instances import Instances
+from hierlpr.metrics.instances import PooledInstances
 
 Float = NDArray[np.float64]
 
@@ -227,7 +227,7 @@ def hit_curve(truth: Any, scores: Any = None, *, sample_weight: Any = None) -> t
     >>> hit_curve([1, 0, 1], scores=[0.9, 0.5, 0.5])
     (array([0., 1., 3.]), array([0., 1., 2.]))
     """
-    instances = Instances.of(truth, scores, "scores", sample_weight)
+    instances = PooledInstances.of(truth, scores, "scores", sample_weight)
     known = instances.some(instances.is_known)
     if scores is None:
         if instances.truth.ndim != 1:

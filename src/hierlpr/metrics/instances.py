@@ -1,4 +1,4 @@
-"""Instances as users have them: truth, values and weights as arrays of one shape."""
+"""PooledInstances as users have them: truth, values and weights as arrays of one shape."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]
 
 
-class Instances(NamedTuple):
+class PooledInstances(NamedTuple):
     """Truth (False where unknown), where it is known, values, and weights unless all are equal."""
 
     truth: Bool
@@ -24,7 +24,7 @@ class Instances(NamedTuple):
     weight: Float | None
 
     @classmethod
-    def of(cls, truth: Any, values: Any, name: str, sample_weight: Any = None) -> Instances:
+    def of(cls, truth: Any, values: Any, name: str, sample_weight: Any = None) -> PooledInstances:
         """Take truth and values of one shape, and the weights of its rows.
 
         Columns of frames are matched by name. Without values, those are equal.
@@ -47,9 +47,9 @@ class Instances(NamedTuple):
             weight = np.broadcast_to(by_row, status.shape)
         return cls(status, is_known, numbers, weight)
 
-    def some(self, at: Any) -> Instances:
+    def some(self, at: Any) -> PooledInstances:
         """Return some of the instances."""
-        return Instances(*(None if x is None else x[at] for x in self))  # type: ignore[arg-type]
+        return PooledInstances(*(None if x is None else x[at] for x in self))  # type: ignore[arg-type]
 
 
 def check_status(values: NDArray[Any], name: str) -> Bool:
