@@ -54,16 +54,21 @@ def test_displays_of_a_model(case, kind, tmp_path):
 def test_the_numbers_are_those_of_the_model(case):
     model, scores, truth = case
     calls, proba = model.predict(scores), model.predict_proba(scores)
-    shown = plots.PrecisionDisplay.from_model(model, scores, truth)
+    shown = plots.PrecisionDisplay.from_model(model, scores, truth).summary
     n_calls, n_true = int(calls.sum()), int((calls & truth).sum())
-    assert shown.cutoff[:3] == (n_calls, n_true, int(truth.sum()))
+    counts = shown.counts
+    assert (counts.n_calls, counts.n_hits, counts.n_positives) == (n_calls, n_true, truth.sum())
     at = np.searchsorted(shown.curve.n_calls, n_calls)
     assert shown.curve.n_calls[at] == n_calls
     assert shown.curve.precision[at - 1] == pytest.approx(n_true / n_calls)
     assert shown.curve.mean_score[at - 1] == pytest.approx(proba[calls].mean())
     compared = plots.RecallDisplay.from_model(model, scores, truth)
-    assert compared.methods[0].au_prc == pytest.approx(au_prc_score(truth, proba))
-    assert [m.name for m in compared.methods][1:] == ["LPR alone", "Max-propagation", "Raw scores"]
+    assert compared.summary.methods[0].au_prc == pytest.approx(au_prc_score(truth, proba))
+    assert [m.name for m in compared.summary.methods][1:] == [
+        "LPR alone",
+        "Max-propagation",
+        "Raw scores",
+    ]
     ((x,), (y,)) = compared.plot().ax_.lines[-1].get_data()
     assert (x, y) == (n_true / truth.sum(), n_true / n_calls)
 

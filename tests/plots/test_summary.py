@@ -68,7 +68,7 @@ def test_summary_matches_the_slow_reference(case, n):
         "Max-propagation": (propagate_max_sparse if listed else propagate_max)(output.scores, h),
         "Raw scores": output.scores,
     }
-    about = (output.truth, output.unknown, output.weight, int(found.counts.judged.sum()))
+    about = (output.truth, output.unknown, output.weight, int(found.counts.evaluated.sum()))
     _, _, calls_at = measured(matrices["HierLPR"], *about)
     which = "observed" if has_truth else "expected"
     assert [row["n_calls"] for row in found.tradeoffs] == calls_at[which]

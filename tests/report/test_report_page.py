@@ -202,7 +202,9 @@ def test_what_is_unknown_is_said_and_counts_for_nothing(tmp_path, is_sparse):
     entries = np.array(sample["entries"]).reshape(-1, 5)
     unknown = known.unknown & ~known.implied
     assert (entries[:, 4] & 8 > 0).tolist() == unknown[row, entries[:, 0]].tolist()
-    assert report.summary.counts.judged.tolist() == (called & known.is_known).sum(axis=1).tolist()
+    assert (
+        report.summary.counts.evaluated.tolist() == (called & known.is_known).sum(axis=1).tolist()
+    )
 
 
 @pytest.mark.parametrize(("is_sparse", "holes"), [(False, False), (False, True), (True, True)])

@@ -49,7 +49,7 @@ class ModelOutput:
         `own_lpr` is P(label | its own score). `lpr` is what was ranked, which may use the scores
         of the sample's other labels as well.
     called : matrix of bool
-        Labels called; `judged` are those of them whose truth is known.
+        Labels called; `evaluated` are those of them whose truth is known.
     truth, unknown, implied : matrices of bool
         Labels known to hold; pairs of unknown truth; those of them that hold because a descendant
         does. Without truth (`has_truth`), nothing is known to hold, and nothing is unknown.
@@ -79,7 +79,7 @@ class ModelOutput:
         return self.model.hierarchy_
 
     @property
-    def judged(self) -> Any:
+    def evaluated(self) -> Any:
         """Labels called whose truth is known."""
         return self.called > self.unknown
 
@@ -164,10 +164,10 @@ class Counts:
 
     Attributes
     ----------
-    called, judged, hits, positives, unknown : ndarray of shape (n_samples,)
+    called, evaluated, hits, positives, unknown : ndarray of shape (n_samples,)
         Calls, calls whose truth is known, correct calls, true labels, labels of unknown truth.
     expected_hits : ndarray of shape (n_samples,)
-        Sum of the block scores of the judged calls.
+        Sum of the block scores of the evaluated calls.
     sure, possible, false_sure, missed : ndarray of shape (n_samples,)
         Labels of the two sets; whether a sure label is false; whether a true one is not possible.
     by_label, weighted_by_label : dict of ndarray of shape (n_labels,)
@@ -178,17 +178,17 @@ class Counts:
 
     def __init__(self, output: ModelOutput) -> None:
         self.output, weight = output, output.weight
-        called, truth, judged = output.called, output.truth, output.judged
+        called, truth, evaluated = output.called, output.truth, output.evaluated
         correct = called * truth
         names = ("calls", "hits", "positives", "unknown")
-        matrices = dict(zip(names, (judged, correct, truth, output.unknown), strict=True))
+        matrices = dict(zip(names, (evaluated, correct, truth, output.unknown), strict=True))
         self.by_label = {name: sum_by_label(matrix) for name, matrix in matrices.items()}
         self.weighted_by_label: dict[str, Any] = self.by_label
         if weight is not None:
             self.weighted_by_label = {name: weight @ x for name, x in matrices.items()}
         self.called = _by_sample(called)
-        self.judged, self.hits, self.positives, self.unknown = map(_by_sample, matrices.values())
-        self.expected_hits = np.asarray((output.block_score * judged).sum(axis=1)).ravel()
+        self.evaluated, self.hits, self.positives, self.unknown = map(_by_sample, matrices.values())
+        self.expected_hits = np.asarray((output.block_score * evaluated).sum(axis=1)).ravel()
         self.n_violations = int(output.hierarchy.close_upward(called).sum() - called.sum())
         self.sure, self.possible = np.zeros((2, output.n_samples), dtype=np.int64)
         self.false_sure, self.missed = np.zeros((2, output.n_samples), dtype=bool)
@@ -209,6 +209,32 @@ class Counts:
         return self.total(part) / total if total else None
 
     @property
+    def n_calls(self) -> int:
+        """Number of calls whose truth is known."""
+        return int(self.evaluated.sum())
+
+    @property
+    def n_hits(self) -> int:
+        """Number of correct calls."""
+        return int(self.hits.sum())
+
+    @property
+    def precision(self) -> float | None:
+        """Weighted share of the calls that are correct."""
+        return self.share(self.hits, self.evaluated)
+
+    @property
+    def recall(self) -> float | None:
+        """Weighted share of the true labels that are called."""
+        return self.share(self.hits, self.positives)
+
+    @property
+    def axis_end(self) -> int:
+        """Where an axis of calls ends: beyond the calls that anybody would make."""
+        wanted = max(3 * self.n_positives, round(1.5 * self.n_calls), 10)
+        return max(1, min(wanted, self.n_instances))
+
+    @property
     def n_unknown(self) -> int:
         """Number of instances whose truth is unknown."""
         return int(self.unknown.sum())
@@ -224,7 +250,7 @@ class Counts:
         return int(self.positives.sum())
 
     @cached_property
-    def seen(self) -> dict[str, str]:
+    def reused(self) -> dict[str, str]:
         """How many samples were used for "fit", "cutoff" and "sets", if more than by chance."""
         used, scores = self.output.model.keys_, self.output.scores
         return {name: note for name, x in used.items() if (note := overlap_note(x.like(scores), x))}
@@ -282,7 +308,7 @@ class Summary:
 def summarize(output: ModelOutput) -> Summary:
     """Count calls and hits, and compare the model with simpler orders of the same instances."""
     counts, h = Counts(output), output.hierarchy
-    n_calls, curve = int(counts.judged.sum()), output.curve(output.block_score)
+    n_calls, curve = counts.n_calls, output.curve(output.block_score)
     parts = output, counts, curve.thinned(MOST_CORNERS), _tradeoffs(curve, output.has_truth)
     if not output.has_truth:
         return Summary(*parts)

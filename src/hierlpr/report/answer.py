@@ -106,16 +106,16 @@ def answer_of(
     c, output = summary.counts, summary.output
     cutoff = output.model.cutoff_
     difference = output.model.difference_note(Table(output.scores, output.hierarchy.labels))
-    n_calls, n_true, n_positives = (int(x.sum()) for x in (c.judged, c.hits, c.positives))
-    expected = c.share(c.expected_hits, c.judged)
+    n_calls, n_true, n_positives = c.n_calls, c.n_hits, c.n_positives
+    expected = c.share(c.expected_hits, c.evaluated)
     shares: dict[str, float | None] = {}
     ranges: dict[str, Interval | None] = {}
     if output.has_truth:
-        shares = {"precision": c.share(c.hits, c.judged), "recall": c.share(c.hits, c.positives)}
-        total = c.total(c.judged) + c.total(c.positives)
+        shares = {"precision": c.precision, "recall": c.recall}
+        total = c.total(c.evaluated) + c.total(c.positives)
         shares["f1"] = 2.0 * c.total(c.hits) / total if total else None
         ranges = {
-            "precision_range": _interval(c, c.judged, cluster),
+            "precision_range": _interval(c, c.evaluated, cluster),
             "recall_range": _interval(c, c.positives, cluster),
         }
         cost = _cost(n_true, n_positives, shares["recall"])
@@ -276,16 +276,18 @@ def _unlikely_calls(c: Counts) -> str:
     output = c.output
     likely: Any = likely_labels(output.lpr, output.hierarchy, LIKELY)
     called = scipy.sparse.csr_array(output.called)
-    kept = called.multiply(likely).tocsr().astype(bool)
-    if not (n_unlikely := int(called.sum()) - int(kept.sum())):
+    likely_calls = called.multiply(likely).tocsr().astype(bool)
+    if not (n_unlikely := int(called.sum()) - int(likely_calls.sum())):
         return ""
     text = f" {n_unlikely:,} of the calls, or labels above them, have a chance below 50 %"
     if not output.has_truth:
         return f"{text}."
-    part = Counts(replace(output, called=kept if is_sparse(output.called) else kept.toarray()))
-    correct, found = (percent(part.share(part.hits, x)) for x in (part.judged, part.positives))
-    found = f"{found} of the true labels found"
-    return f"{text}; without these calls, {correct} would be correct and {found}."
+    part = Counts(
+        replace(output, called=likely_calls if is_sparse(output.called) else likely_calls.toarray())
+    )
+    correct, recall = map(percent, (part.precision, part.recall))
+    recall = f"{recall} of the true labels found"
+    return f"{text}; without these calls, {correct} would be correct and {recall}."
 
 
 def _unreachable(cutoff: Cutoff) -> str:
@@ -297,7 +299,7 @@ def _unreachable(cutoff: Cutoff) -> str:
     return f"{n_lost:,} of {len(cutoff.groups):,} groups cannot reach the target; see below."
 
 
-def seen_warnings(c: Counts) -> list[str]:
+def reuse_warnings(c: Counts) -> list[str]:
     """Return warnings about samples that the model has learned from."""
     uses = {
         "fit": "were also used for the fit",
@@ -310,14 +312,14 @@ def seen_warnings(c: Counts) -> list[str]:
         else "so the model knows them better than it will know new ones."
     )
     return [
-        f"{c.seen[stage]} samples {use} (their scores are the same), {effect}"
+        f"{c.reused[stage]} samples {use} (their scores are the same), {effect}"
         for stage, use in uses.items()
-        if stage in c.seen
+        if stage in c.reused
     ]
 
 
 def _warnings(c: Counts) -> tuple[str, ...]:
-    output, warnings = c.output, seen_warnings(c)
+    output, warnings = c.output, reuse_warnings(c)
     if output.weight is not None:
         warnings.append(
             "Samples have weights: all shares, means, areas and curves except the hit curve are "
@@ -349,7 +351,7 @@ def _unknown_truth(c: Counts) -> str:
         f"{c.n_unknown:,} of {n_all:,} instances, in {n_labels:,} labels, were not evaluated: all "
         "counts, shares and curves are of the others."
     )
-    n_more = int(c.called.sum()) - int(c.judged.sum())
+    n_more = int(c.called.sum()) - c.n_calls
     if not n_more:
         return text
     return (
@@ -410,10 +412,6 @@ def _targets(c: Counts) -> tuple[Part, ...]:
     for part in c.output.model.cutoff_.targets or ():
         called = decide(c.output.block_score, part, c.output.hierarchy, c.output.lpr)
         counts = Counts(replace(c.output, called=called))
-        shares = (
-            counts.share(counts.hits, counts.judged),
-            counts.share(counts.hits, counts.positives),
-        )
-        sizes = int(counts.judged.sum()), int(counts.hits.sum())
-        parts.append(Part(percent(part.goal.precision), part, *sizes, *shares))
+        numbers = counts.n_calls, counts.n_hits, counts.precision, counts.recall
+        parts.append(Part(percent(part.goal.precision), part, *numbers))
     return tuple(parts)

@@ -55,7 +55,7 @@ def audit_part(audit: Audit, samples: Sequence[str]) -> AuditPart:
 
 def audit_figure(part: AuditPart) -> FigureText:
     """Draw the number of certified calls after each number of checks."""
-    made, axes = figure()
+    drawing, axes = figure()
     checks, calls = zip(*part.history, strict=True)
     axes.step(checks, calls, where="post", **line_style(0, COLORS))
     axes.set(xlabel="checked samples", ylabel="certified calls")
@@ -64,6 +64,6 @@ def audit_figure(part: AuditPart) -> FigureText:
     axes.set_ylim(bottom=0)
     points = "; ".join(f"{n:,}: {k:,}" for n, k in part.history)
     return figure_text(
-        made, "fig-audit", "Certified calls by number of checks", part.statement,
+        drawing, "fig-audit", "Certified calls by number of checks", part.statement,
         f"Certified calls after each number of checked samples. {points}.",
     )  # fmt: skip

@@ -115,7 +115,7 @@ def choose_samples(counts: Counts, most: int) -> tuple[NDArray[np.intp], str]:
     if most == 0:
         return np.arange(0), f"None of the {n:,} samples is shown on its own."
     third = most // 3 if counts.output.has_truth else 0
-    wrong = _worst(counts.judged - counts.hits, third)
+    wrong = _worst(counts.evaluated - counts.hits, third)
     n_missed = counts.positives - counts.hits
     n_missed[wrong] = 0
     missed = _worst(n_missed, third)
@@ -157,7 +157,7 @@ def sample_entries(output: ModelOutput, rows: NDArray[np.intp]) -> list[dict[str
 def _entries(output: ModelOutput, rows: NDArray[np.intp], most: int) -> Iterator[dict[str, Any]]:
     matrices = output.lpr, output.truth, output.called, output.unknown, output.implied
     lpr, truth, called, not_annotated, implied = (dense(x[rows]) for x in matrices)
-    judged = called & ~not_annotated
+    evaluated = called & ~not_annotated
     truth, unknown = truth | implied, not_annotated & ~implied
     flags = called + 2 * truth + 4 * (lpr >= output.level) + 8 * unknown
     if output.sets is not None:
@@ -183,7 +183,7 @@ def _entries(output: ModelOutput, rows: NDArray[np.intp], most: int) -> Iterator
         yield {
             "name": output.samples[rows[i]],
             "true": int(truth[i].sum()),
-            "calls": int(judged[i].sum()),
+            "calls": int(evaluated[i].sum()),
             "hits": int((truth[i] & called[i]).sum()),
             "hidden": [h.n_labels - shown.size, *n_hidden],
             "entries": entries.astype(int).ravel().tolist(),
@@ -232,31 +232,31 @@ def names_of(
     truth = output.truth if output.has_truth else None
     usual = usual_threshold(model)
     by_threshold = name_by_threshold(output.scores, h, usual)
-    ours, theirs = (NamedSamples(x, h, truth) for x in (label, by_threshold))
-    row, column, _ = ours.calls()
+    trusted, at_threshold = (NamedSamples(x, h, truth) for x in (label, by_threshold))
+    row, column, _ = trusted.calls()
     shape = (label.size, h.n_labels)
     called = sparse.csr_array((np.ones(row.size, dtype=bool), (row, column)), shape=shape)
     return Names(
         n_named=int(np.count_nonzero(label >= 0)),
         promise=promise_of(model)[0] + (CROSS_NAMED if named else ""),
         error=None if rule is None else rule.error,
-        wrong=ours.wrong() if output.has_truth else None,
+        wrong=trusted.wrong() if output.has_truth else None,
         usual=usual,
-        usual_wrong=theirs.wrong() if output.has_truth else None,
-        rows=compare_ranks(model, ours, theirs),
-        stopped=_stopped_highest(output, ours, chance, most_stopped),
+        usual_wrong=at_threshold.wrong() if output.has_truth else None,
+        rows=compare_ranks(model, trusted, at_threshold),
+        stopped=_stopped_highest(output, trusted, chance, most_stopped),
         display=NamesDisplay(h, model.rank_names(), label),
         called=called.toarray() if output.is_dense else called,
     )
 
 
 def _stopped_highest(
-    output: ModelOutput, ours: NamedSamples, chance: NDArray[np.float64], most: int
+    output: ModelOutput, trusted: NamedSamples, chance: NDArray[np.float64], most: int
 ) -> tuple[dict[str, Any], ...]:
     """Return the samples with the highest names; of equals first what almost has a deeper one."""
     h, ranks = output.hierarchy, output.model.rank_names()
     paths = likely_paths(output.block_score, h)
-    depth = np.where(ours.label >= 0, h.levels[ours.label], 0)
+    depth = np.where(trusted.label >= 0, h.levels[trusted.label], 0)
     stops = []
     # The next label of each path: the first that lies deeper than the name.
     entry = np.flatnonzero(h.levels[paths.label] > depth[paths.sample])[::-1]
@@ -264,7 +264,7 @@ def _stopped_highest(
     following[paths.sample[entry]] = entry
     next_chance = np.where(following >= 0, np.append(paths.chance, 0.0)[following], 0.0)
     for row in np.lexsort((-next_chance, depth))[:most].tolist():
-        at, below = int(ours.label[row]), int(following[row])
+        at, below = int(trusted.label[row]), int(following[row])
         stops.append({
             "sample": output.samples[row],
             "name": h.name(h.labels[at]) if at >= 0 else "",

@@ -47,9 +47,9 @@ def promise_of(model: HierLPR) -> tuple[str, bool]:
                 "No name can be trusted: there are too few calibration samples for this error, or "
                 "too many incorrect predictions."
             ), False
-        given = "" if rule.confidence is None else f", with confidence {rule.confidence:g}"
+        confidence = "" if rule.confidence is None else f", with confidence {rule.confidence:g}"
         new = "new samples" if rule.n_clusters is None else "samples of new clusters"
-        return f"At most {100 * rule.error:.4g} % of {new} get a wrong name{given}.", True
+        return f"At most {100 * rule.error:.4g} % of {new} get a wrong name{confidence}.", True
     if cutoff.groups is None or cutoff.goal.confidence is None or cutoff.goal.target is None:
         return str(cutoff), cutoff.is_certified
     new = "samples" if cutoff.result.n_clusters is None else "samples of new clusters"
@@ -102,8 +102,8 @@ class NamedSamples:
         row = np.flatnonzero(self.label >= 0)
         ones = np.ones(row.size, dtype=bool)
         shape = (self.label.size, self.hierarchy.n_labels)
-        given = sparse.csr_array((ones, (row, self.label[row])), shape=shape)
-        row, label = self.hierarchy.close_upward(given).nonzero()
+        names = sparse.csr_array((ones, (row, self.label[row])), shape=shape)
+        row, label = self.hierarchy.close_upward(names).nonzero()
         holds = np.zeros(row.size, dtype=bool)
         if self.truth is not None and row.size:
             holds = np.asarray(self.truth[row, label]).ravel() > 0
@@ -120,27 +120,29 @@ class NamedSamples:
         return np.bincount(row[holds], minlength=self.label.size)
 
 
-def compare_ranks(model: HierLPR, ours: NamedSamples, usual: NamedSamples) -> tuple[RankRow, ...]:
+def compare_ranks(
+    model: HierLPR, trusted: NamedSamples, usual: NamedSamples
+) -> tuple[RankRow, ...]:
     """Return one row per rank, the highest first."""
-    ranks, levels, has_truth = model.rank_names(), model.hierarchy_.levels, ours.truth is not None
-    names, code = np.unique(ranks, return_inverse=True)
-    mean_level = np.bincount(code, levels) / np.bincount(code)
-    named = [x.calls()[1:] for x in (ours, usual)]
-    is_last = ours.label[ours.calls()[0]] == named[0][0]
-    named.insert(1, (named[0][0][is_last], named[0][1][is_last]))
+    names, code = np.unique(model.rank_names(), return_inverse=True)
+    mean_depth = np.bincount(code, model.hierarchy_.levels) / np.bincount(code)
+    has_truth = trusted.truth is not None
+    calls = [x.calls()[1:] for x in (trusted, usual)]
+    is_last = trusted.label[trusted.calls()[0]] == calls[0][0]
+    calls.insert(1, (calls[0][0][is_last], calls[0][1][is_last]))
     counts = [
         [np.bincount(code[x], minlength=names.size) for x in (label, label[holds])]
-        for label, holds in named
+        for label, holds in calls
     ]
     groups = model.cutoff_.groups if model.sets_ is None else None
-    n, rows = max(ours.label.size, 1), []
-    for i in np.argsort(mean_level, kind="stable").tolist():
+    n, rows = max(trusted.label.size, 1), []
+    for i in np.argsort(mean_depth, kind="stable").tolist():
         shares = [
             (n_named[i] / n, n_right[i] / n_named[i] if n_named[i] and has_truth else None)
             for n_named, n_right in counts
         ]
         part = (groups or {}).get(names[i])
         is_certified = None if part is None else part.reachable
-        own, stop, theirs = shares
-        rows.append(RankRow(str(names[i]), *own, *stop, *theirs, is_certified))
+        at_all, at_rank, at_usual = shares
+        rows.append(RankRow(str(names[i]), *at_all, *at_rank, *at_usual, is_certified))
     return tuple(rows)

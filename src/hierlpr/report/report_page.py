@@ -25,14 +25,13 @@ from hierlpr.exceptions import DataError, HierlprWarning
 from hierlpr.model import HierLPR
 from hierlpr.plots.displays import (
     CalibrationDisplay,
-    CutoffPoint,
     HitDisplay,
     PrecisionDisplay,
     RecallDisplay,
 )
 from hierlpr.plots.drawing import line_style, percent_axis
 from hierlpr.plots.summary import Summary, apply_model, summarize
-from hierlpr.report.answer import Answer, answer_of, percent, seen_warnings
+from hierlpr.report.answer import Answer, answer_of, percent, reuse_warnings
 from hierlpr.report.audit_part import AuditPart, audit_figure, audit_part
 from hierlpr.report.entries import (
     Names,
@@ -155,7 +154,7 @@ def write_report(
     options: dict[str, Any] = {"sample_weight": sample_weight, "clusters": clusters}
     options |= {"named": named, "audit": audit, "max_samples": max_samples}
     report = gather(model, scores, truth, title=title, about=about, **options)
-    for note in seen_warnings(report.summary.counts):
+    for note in reuse_warnings(report.summary.counts):
         warnings.warn(note, HierlprWarning, stacklevel=2)
     write_page(path, render(report))
     return report
@@ -239,7 +238,7 @@ def _figures(report: Report) -> tuple[FigureText, ...]:
     answer, summary = report.answer, report.summary
     if report.names is not None and summary.output.model.cutoff_.goal.kind == "default":
         return ()  # names do not use this cutoff
-    display, methods = PrecisionDisplay.of(summary), summary.methods
+    display, methods = PrecisionDisplay(summary), summary.methods
     first = [_drawn("fig-calls", display, *_precision_text(answer)), *_targets_figure(answer)]
     lpr, block = summary.calibration, summary.block_calibration
     if lpr is None or block is None:
@@ -252,14 +251,14 @@ def _figures(report: Report) -> tuple[FigureText, ...]:
         *first,
         _drawn(
             "fig-pr",
-            RecallDisplay.of(summary),
+            RecallDisplay(summary),
             "Precision and recall",
             "Higher is better; calls are made in the early part, on the left.",
             f"Pooled precision against recall. Area under the curve: {areas}.",
         ),
         _drawn(
             "fig-hit",
-            HitDisplay.of(summary),
+            HitDisplay(summary),
             "Hit curve",
             f"How many of the {answer.n_positives:,} true labels the first calls find; the thin "
             "line is a perfect order.",
@@ -267,7 +266,7 @@ def _figures(report: Report) -> tuple[FigureText, ...]:
         ),
         _drawn(
             "fig-cal",
-            CalibrationDisplay.of(summary),
+            CalibrationDisplay(summary),
             "Calibration",
             "Of instances predicted at 70 %, are 70 % true? On the diagonal they are. Mean gap: "
             f"LPR {lpr.error:.3f}, block score {block.error:.3f}.",
@@ -288,7 +287,7 @@ def _targets_figure(answer: Answer) -> list[FigureText]:
     )
     if not points:
         return []
-    made, axes = figure()
+    drawing, axes = figure()
     recall, target, _ = zip(*points, strict=True)
     axes.plot(recall, target, marker="o", **line_style(0, COLORS))
     for x, y, name in points:
@@ -301,7 +300,7 @@ def _targets_figure(answer: Answer) -> list[FigureText]:
     caption = f"What each certified target costs: the recall on {samples} samples."
     listed = "; ".join(f"{name}: {percent(x)}" for x, _, name in points)
     title, description = "Certified precision and recall", f"Recall at each target: {listed}."
-    return [figure_text(made, "fig-targets", title, caption, description)]
+    return [figure_text(drawing, "fig-targets", title, caption, description)]
 
 
 def _precision_text(answer: Answer) -> tuple[str, str, str]:
@@ -325,9 +324,9 @@ def _precision_text(answer: Answer) -> tuple[str, str, str]:
 
 
 def _drawn(key: str, display: Any, title: str, caption: str, description: str) -> FigureText:
-    made, axes = figure()
+    drawing, axes = figure()
     display.plot(axes, colors=COLORS)
-    return figure_text(made, key, title, caption, description)
+    return figure_text(drawing, key, title, caption, description)
 
 
 def _data(report: Report) -> dict[str, Any]:
@@ -361,7 +360,7 @@ def _cutoff_data(report: Report) -> dict[str, Any]:
     calls = curve.n_calls[1 : n + 1]
     level = np.diff(curve.score_sum) / np.diff(curve.calls[: n + 1])
     share = curve.precision[:n] if answer.has_truth else curve.mean_score
-    last = CutoffPoint.of(report.summary.counts).axis_end
+    last = report.summary.counts.axis_end
     at = np.unique(np.searchsorted(calls, np.linspace(1, last, SLIDER_STEPS)).clip(0, n - 1))
     points = np.stack([level, calls, share, curve.recall[:n]])[:, at].T.tolist()
     recall = answer.recall if answer.has_truth else None
