@@ -40,6 +40,7 @@ def test_an_audit_from_plan_to_calls():
     audit, score, truth = make()
     assert "no calls are certified yet" in str(audit)
     assert not audit.cutoff_.reachable
+    assert "To check next:" in audit._repr_html_()
     frame = audit.to_check()
     assert len(set(frame["sample"])) == 60
     audit.record(answers_to(frame, truth))

@@ -52,8 +52,11 @@ def html_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     >>> html_table(["lpr"], [[0.5]])
     '<table><thead><tr><th>lpr</th></tr></thead><tbody><tr><td>0.500</td></tr></tbody></table>'
     """
-    top = "".join(f"<th>{escape(name)}</th>" for name in head)
-    body = "".join(f"<tr>{''.join(map(_html_cell, row))}</tr>" for row in rows)
+    listed: list[Sequence[Any]] = [list(row) for row in rows]
+    is_text = [isinstance(cell, str) for cell in (listed or [head])[0]]
+    styles = [' style="text-align:left"' if left else "" for left in is_text]
+    top = "".join(f"<th{x}>{escape(name)}</th>" for x, name in zip(styles, head, strict=True))
+    body = "".join(f"<tr>{''.join(map(_html_cell, row))}</tr>" for row in listed)
     return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from hierlpr._utils import AnyPath
 from hierlpr._utils.archives import Arrays, checksum
 from hierlpr._utils.checks import check_count, check_level, check_unit_interval, make_rng
+from hierlpr._utils.display import html_card
 from hierlpr.audit.answers import COLUMNS, complete, read_answers
 from hierlpr.audit.bets import count_passed, expect_passed
 from hierlpr.audit.plan import Bool, Index, Listed, Plan, Tests, list_by_unit, plan_audit
@@ -30,6 +31,7 @@ from hierlpr.hierarchy import Hierarchy
 
 Backend = Literal["pandas", "polars", "pyarrow"] | None
 NOT_CHECKED = -1
+SHOWN = 8  # calls to check in a notebook
 # Instances with a lower block score are never called.
 LEAST_SCORE = 0.05
 
@@ -236,6 +238,11 @@ class Audit:
 
     def __repr__(self) -> str:
         return f"<Audit: {self}>"
+
+    def _repr_html_(self) -> str:
+        rows = self.to_check(backend="pyarrow").slice(0, SHOWN).to_pylist()
+        text = f"{self}\nTo check next:" if rows else str(self)
+        return html_card("Audit", text, tuple(*rows[:1]), (list(row.values()) for row in rows))
 
     # -- storage -------------------------------------------------------------------------------
 

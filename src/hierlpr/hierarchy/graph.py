@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
@@ -266,7 +267,8 @@ def edges_among(kept: Index, parent_ptr: Index, parent_idx: Index) -> list[tuple
 def tree_text(hierarchy: Hierarchy) -> str:
     """Return the first labels as an indented tree; the others are counted.
 
-    A label with several parents appears below each of them, its children only the first time.
+    A label with several parents appears below each of them, its children only the first time. In
+    a path, ``…`` stands for the label above.
 
     >>> from hierlpr import Hierarchy
     >>> print(tree_text(Hierarchy([("A", "B"), ("A", "C"), ("B", "D"), ("C", "D")])))
@@ -287,7 +289,7 @@ def tree_text(hierarchy: Hierarchy) -> str:
             continue
         again = label in shown and bool(hierarchy.children(label) or hierarchy.parents(label))
         note = " (see above)" if again else ""
-        lines.append(f"{lead}{escape_control(hierarchy.caption(label), most=WIDEST)}{note}")
+        lines.append(f"{lead}{escape_control(_caption(hierarchy, label), most=WIDEST)}{note}")
         if not again:
             shown.add(label)
             stack.extend(_siblings(hierarchy.children(label), indent, is_root=False))
@@ -295,6 +297,16 @@ def tree_text(hierarchy: Hierarchy) -> str:
     if stack:
         lines.append(f"... {left:,} more labels")
     return "\n".join(lines)
+
+
+def _caption(hierarchy: Hierarchy, label: str) -> str:
+    """Return the text to show for a label; of a path, ``…`` stands for the label above."""
+    name = hierarchy.name(label)
+    for above in hierarchy.parents(label):
+        if re.match(rf"{re.escape(above)}\s*[/|>;:\\]", label):
+            end = label[len(above) :]
+            return f"…{end}" if end.endswith(name) or name == label else f"…{end} ({name})"
+    return hierarchy.caption(label)
 
 
 def _siblings(
