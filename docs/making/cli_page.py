@@ -50,9 +50,8 @@ def _section(name: str, command: click.Command, shared: list[str]) -> str:
     options = _options(command)
     lines = [f"## hierlpr {name}", ""]
     lines += [inspect.cleandoc(command.help or ""), ""]
-    if command.epilog:
-        _, _, example = command.epilog.partition(": ")
-        lines += ["```sh", *example.split("; "), "```", ""]
+    examples = (command.epilog or "").splitlines()[2:]  # after the line "Example:"
+    lines += ["```sh", *map(str.strip, examples), "```", ""]
     lines += [_row(option) for option in options if _row(option) not in shared]
     also = [f"`{option.opts[-1]}`" for option in options if _row(option) in shared]
     if also:

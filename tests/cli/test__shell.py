@@ -136,7 +136,7 @@ def test_the_page_is_up_to_date():
 def test_every_command_explains_itself(name):
     command = main.get_command(None, name)
     assert command.help
-    assert command.epilog.startswith(f"Example: hierlpr {name}")
+    assert command.epilog.startswith(f"\b\nExample:\n  hierlpr {name}")
     for option in command.params:
         if isinstance(option, click.Option):
             assert option.help, option.name

@@ -16,9 +16,9 @@ from hierlpr.io import load_hierarchy
 from hierlpr.io.predictions import FORMATS
 
 
-@click.command(
-    epilog="Example: hierlpr assign --predictions asv.sintax --truth known.tsv --error 0.1 --out "
-    "model.hlpr; hierlpr assign --model model.hlpr --predictions new.sintax --out new.tsv"
+@opt.command(
+    "hierlpr assign --predictions asv.sintax --truth known.tsv --error 0.1 --out model.hlpr",
+    "hierlpr assign --model model.hlpr --predictions new.sintax --out new.tsv",
 )
 @opt.path("--predictions", "P", FORMATS)
 @opt.path("--out", "F", "With --truth a model file; with --model .csv, .tsv, .parquet or .h5ad.")

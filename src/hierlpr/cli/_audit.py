@@ -16,14 +16,12 @@ from hierlpr.io import load_hierarchy
 STARTING = ("predictions", "precision", "error", "groups", "recall")
 
 
-@click.command(
-    epilog="Example: hierlpr audit --model model.hlpr --scores new.csv --checks 50 --out audit"
-)
+@opt.command("hierlpr audit --model model.hlpr --scores new.csv --checks 50 --out audit")
 @opt.path(
     "--model",
     "M",
     "Model that hierlpr fit or assign wrote, for any population. Without it, scores from 0 to 1 "
-    "are used as they are; --hierarchy is theirs.",
+    "of the labels of --hierarchy are used as they are.",
     required=False,
 )
 @opt.path("--scores", "S", "Scores of your samples, in any format of fit.", required=False)

@@ -31,7 +31,7 @@ FILES = [f"{table}.csv" for table in TABLES]
 FOLDER: dict[str, Any] = {"file_okay": False, "path_type": Path}
 
 
-@click.command(epilog="Example: hierlpr simulate --setting 3 --out example --seed 7")
+@opt.command("hierlpr simulate --setting 3 --out example --seed 7")
 @click.option(
     "--setting",
     required=True,
@@ -112,7 +112,7 @@ def write_simulation(out: Path, train: Simulation, test: Simulation) -> None:
     write_scores(out / "test_lpr_true.csv", table(test.lpr_true, "t"))
 
 
-@click.command(epilog="Example: hierlpr demo --out example")
+@opt.command("hierlpr demo --out example")
 @click.option(
     "--out",
     default="hierlpr-demo",
@@ -175,7 +175,7 @@ def _show(path: str, test: Simulation) -> None:
     )
 
 
-@click.command(epilog="Example: hierlpr reproduce all --out paper --replications 5")
+@opt.command("hierlpr reproduce all --out paper --replications 5")
 @click.argument(
     "what", type=click.Choice(["table2", "curves", "all"]), default="all", required=False
 )

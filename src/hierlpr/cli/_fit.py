@@ -18,9 +18,9 @@ from hierlpr.workflows import FitOutcome
 GOAL = ("fdr", "precision", "confidence", "groups", "unreachable", "min_chance", "max_weight")
 
 
-@click.command(
-    epilog="Example: hierlpr fit --hierarchy tree.csv --scores scores.csv --truth truth.csv "
-    "--fdr 0.1 --out model.hlpr"
+@opt.command(
+    "hierlpr fit --hierarchy tree.csv --scores scores.csv --truth truth.csv --fdr 0.1 "
+    "--out model.hlpr"
 )
 @opt.hierarchy
 @opt.path(

@@ -20,9 +20,8 @@ from hierlpr.outofcore.evaluate import evaluate_file
 MOST_SHOWN = 10
 
 
-@click.command(
-    epilog="Example: hierlpr inspect go.obo --relationship part_of; hierlpr inspect --predictions "
-    "asv.sintax"
+@opt.command(
+    "hierlpr inspect go.obo --relationship part_of", "hierlpr inspect --predictions asv.sintax"
 )
 @click.argument("hierarchy", type=click.Path(), required=False)
 @opt.path("--predictions", "P", "Instead: how this file is read by assign.", required=False)
@@ -159,9 +158,7 @@ def _lines(loaded: HierarchyFile, facts: dict[str, Any]) -> list[str]:
     return [f"{name:<12}  {text}" for name, text in rows]
 
 
-@click.command(
-    epilog="Example: hierlpr evaluate --hierarchy tree.csv --ranking calls.csv --truth truth.csv"
-)
+@opt.command("hierlpr evaluate --hierarchy tree.csv --ranking calls.csv --truth truth.csv")
 @opt.hierarchy
 @opt.path("--ranking", "F", "A ranking (.csv, .parquet) or CAFA predictions (.tsv).")
 @opt.truth
@@ -203,9 +200,7 @@ def _measure_lines(measures: Evaluation) -> list[str]:
     return lines
 
 
-@click.command(
-    epilog="Example: hierlpr discover --hierarchy go.obo --p-values p.csv --fdr 0.1 --out found.csv"
-)
+@opt.command("hierlpr discover --hierarchy go.obo --p-values p.csv --fdr 0.1 --out found.csv")
 @opt.hierarchy
 @opt.path(
     "--p-values",

@@ -27,6 +27,11 @@ def _all(*options: Callable[[F], F]) -> Callable[[F], F]:
     return add
 
 
+def command(*examples: str) -> Callable[[Callable[..., Any]], click.Command]:
+    """Return a command whose help ends with examples, a line each, to be copied."""
+    return click.command(epilog="\b\nExample:\n  " + "\n  ".join(examples))
+
+
 class Output(click.Path):
     """The path of a file to write; all names of standard output become ``-``."""
 

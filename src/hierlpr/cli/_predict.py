@@ -16,7 +16,7 @@ from hierlpr.cli._shell import Shell
 _SCORES = "Scores of new samples, in any format of fit."
 
 
-@click.command(epilog="Example: hierlpr rank --model model.hlpr --scores new.csv --out calls.csv")
+@opt.command("hierlpr rank --model model.hlpr --scores new.csv --out calls.csv")
 @opt.model
 @opt.path("--scores", "S", _SCORES)
 @opt.path(
@@ -79,7 +79,7 @@ def rank(
     )
 
 
-@click.command(epilog="Example: hierlpr sets --model sets.hlpr --scores new.csv --out sets.csv")
+@opt.command("hierlpr sets --model sets.hlpr --scores new.csv --out sets.csv")
 @opt.path("--model", "M", "Model file that hierlpr fit --error wrote.")
 @opt.path("--scores", "S", _SCORES)
 @opt.path("--out", "F", ".csv or .parquet with sample,label,set; - for stdout.")
@@ -128,7 +128,7 @@ def sets(
     )
 
 
-@click.command(epilog="Example: hierlpr check --model model.hlpr --scores new.csv")
+@opt.command("hierlpr check --model model.hlpr --scores new.csv")
 @opt.model
 @opt.path(
     "--scores",
@@ -171,9 +171,8 @@ def check(
     shell.close(f"{drift}{wrote}" if drift.is_clean else f"checked{wrote}")
 
 
-@click.command(
-    epilog="Example: hierlpr report --model model.hlpr --scores test.csv --truth test_truth.csv "
-    "--out report.html"
+@opt.command(
+    "hierlpr report --model model.hlpr --scores test.csv --truth test_truth.csv --out report.html"
 )
 @opt.model
 @opt.path("--scores", "S", "Scores of samples that the model was not fitted on.")
