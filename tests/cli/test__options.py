@@ -70,7 +70,7 @@ def test_every_command_reads_them(folder, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("scores", "given", "named"), [("odd", (), "--sep ';'"), ("odd", OPTIONS[:2], "--decimal ,")]
+    ("scores", "given", "named"), [("odd", (), "--decimal ,"), ("odd", OPTIONS[:2], "--decimal ,")]
 )
 def test_the_message_names_the_option(folder, tmp_path, scores, given, named):
     args = ("fit", "-q", "--hierarchy", folder / "tree.csv", "--scores", folder / f"{scores}.csv",
