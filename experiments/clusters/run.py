@@ -173,21 +173,30 @@ def study_scores(config: dict, runs: int | None) -> Iterator[list[dict]]:
 # -- the best of several models -------------------------------------------------------------------
 
 
+def classifiers(rng: np.random.Generator, n_samples: int, n_models: int) -> tuple:
+    """Draw the scores of several classifiers, whose errors are independent, and the truth."""
+    truth = close(rng.random((n_samples, 6)) < [0.5, 0.5, 0.3, 0.4, 0.5, 0.3])
+    return [expit(2.2 * truth + rng.normal(size=truth.shape) - 1.1) for _ in range(n_models)], truth
+
+
 def study_models(config: dict, runs: int | None) -> Iterator[list[dict]]:
     """Yield how often the best of several models misses its target, by the way it is chosen."""
     part, results = config["models"], {"certify": [], "each alone, best kept": []}
     for run in range(runs or part["runs"]):
         rng = np.random.default_rng([config["seed"], 3, run])
-        fits = [scored(rng, 300, 1, 0.0)[:2] for _ in range(part["n_models"])]
-        models = [HierLPR(TREES, joint=False).fit(*data) for data in fits]
-        x, truth, _ = scored(rng, part["samples"], 1, 0.0)
-        new, new_truth, _ = scored(rng, 20000, 1, 0.0)
+        fits, truth = classifiers(rng, part["fit_samples"], part["n_models"])
+        models = [HierLPR(TREES, joint=False).fit(scores, truth) for scores in fits]
+        x, truth = classifiers(rng, part["samples"], part["n_models"])
+        new, new_truth = classifiers(rng, 20000, part["n_models"])
         goal = {"precision": part["precision"], "confidence": config["confidence"]}
-        alone = [model.calibrate(x, truth, **goal) for model in models]
-        best = max(alone, key=lambda m: m.cutoff_.recall or 0.0)
-        results["each alone, best kept"].append(measured(best.predict(new), new_truth))
+        alone = [m.calibrate(scores, truth, **goal) for m, scores in zip(models, x, strict=True)]
+        recall = [m.cutoff_.recall or 0.0 for m in alone]
+        at = int(np.argmax(recall))
+        pair = measured(alone[at].predict(new[at]), new_truth)
+        results["each alone, best kept"].append(pair)
         best = certify(models, x, truth, **goal)
-        results["certify"].append(measured(best.predict(new), new_truth))
+        at = next(i for i, model in enumerate(models) if model.lpr_ is best.lpr_)
+        results["certify"].append(measured(best.predict(new[at]), new_truth))
     yield [{"way": k} | summary(v, config, part["precision"]) for k, v in results.items()]
 
 

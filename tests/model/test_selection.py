@@ -23,6 +23,22 @@ def test_the_best_model_shares_its_error_with_the_others():
     alone = [m.calibrate(scores, truth, precision=0.85, confidence=0.98).cutoff_ for m in models]
     assert best.cutoff_.recall == max(cutoff.recall for cutoff in alone)
     assert models[0] is not best
+    both = certify(models, scores, truth, precision=[0.8, 0.85], groups="depth").cutoff_
+    assert str(both).startswith("With 90 % confidence, all of the 2 certified targets hold")
+    [part, *_] = both.targets[0].groups.values()
+    assert part.goal.confidence == pytest.approx(0.975)
+
+
+def test_each_model_may_have_scores_of_its_own():
+    rng = np.random.default_rng(2)
+    (first, truth), (other, more) = draw(rng, 300), draw(rng, 300, 0.2)
+    models = [HierLPR(TREE, joint=False).fit(x, t) for x, t in ((other, more), (first, truth))]
+    scores, truth = draw(rng, 400)
+    noise = rng.normal(size=scores.shape)
+    best = certify(models, [noise, scores], truth, precision=0.8)
+    assert best.lpr_ is models[1].lpr_
+    with pytest.raises(HierlprError, match="3 matrices of scores for 2 models"):
+        certify(models, [noise, scores, noise], truth, precision=0.8)
 
 
 def test_models_that_reach_nothing_say_so():
