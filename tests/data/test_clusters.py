@@ -97,6 +97,16 @@ def test_patients_in_the_names_of_samples_are_noticed(form):
     assert cluster_note([f"pt{i // 5}" for i in range(len(names))], truth)  # names repeat
 
 
+@pytest.mark.parametrize("label", ["{}", "g__{}", "f__Felidae;g__{}"])
+def test_names_that_say_what_a_sample_is_are_no_clusters(label):
+    kinds = ["Felis", "Lynx", "Puma", "Panthera"]
+    kind = np.arange(80) % 4
+    truth = np.eye(4, dtype=bool)[kind]
+    names = [f"{kinds[i]}_{n:03d}.jpg" for n, i in enumerate(kind)]
+    assert not cluster_note(names, truth, [label.format(x) for x in kinds])
+    assert cluster_note(names, truth, ["A", "B", "C", "D"])
+
+
 def test_independent_samples_raise_no_alarm_whatever_their_names():
     alarms = 0
     for seed in range(100):

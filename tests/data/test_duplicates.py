@@ -348,6 +348,9 @@ POPULATIONS = {
     "groups": groups,
     "a curve": curve,
     "counts": lambda rng, n: rng.poisson(3.0, (n, 6)) / 1.0,
+    "two decimals": lambda rng, n: rng.normal(size=(n, 12)).round(2),
+    "saturated": lambda rng, n: softmax(30.0 * rng.normal(size=(n, 20)), axis=1),
+    "some imputed": lambda rng, n: np.where(rng.random((n, 4)) < 0.04, 0, rng.normal(size=(n, 4))),
     "huge": lambda rng, n: 1e300 * rng.normal(size=(n, 4)),
 }
 
@@ -373,3 +376,5 @@ def test_copies_made_before_fit_are_found(make):
         x = rng.normal(size=(200, 10))
         labels = rng.integers(0, 2, (400, 1))  # codes that repeat
         assert has_close_neighbours(np.column_stack([np.vstack([x, make(x, rng)]), labels]))
+        x = x.round(2)  # as measurements are written
+        assert has_close_neighbours(np.vstack([x, make(x, rng)]))

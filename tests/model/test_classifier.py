@@ -332,9 +332,12 @@ def test_clusters_and_copies_that_nobody_mentioned_are_warned_of():
         with pytest.warns(HierlprWarning, match=f"may belong together: .*{sign}"):
             classifier.fit(features_of, truth[rows])
         assert "may belong together" in classifier.cutoff_.caveats
+    with pytest.warns(HierlprWarning, match="may belong together: .*'patient_id'"):
+        clone(classifier).set_params(confidence=None).fit(frame.assign(patient_id=patient), truth)
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "Samples may belong together")
         classifier.fit(frame.assign(patient_id=patient), truth, clusters=patient)
+        clone(classifier).set_params(precision=None, confidence=None).fit(frame, truth)
         classifier.fit(frame.iloc[first].assign(patient_id=patient[first]), truth[first])
 
 

@@ -217,8 +217,8 @@ def cutoff_on(
     is_planned = profile is not None and groups is None and (share is not None or not is_partial)
     planning: list[Any] | None = None
     if is_certified and not is_planned:
-        apart, rows = split_at_random(score, truth, weight)
-        *planning, _ = take(apart)
+        planning_rows, rows = split_at_random(score, truth, weight)
+        *planning, _ = take(planning_rows)
         score, truth, weight, lpr = take(rows)
     if is_partial:
         if planning is not None:
@@ -254,12 +254,12 @@ def _count_unlikely(
     """Count the calls that are more likely wrong than right, and measure the others."""
     calls = scipy.sparse.csr_array(decide(score, cutoff, hierarchy))
     likely_calls = calls.multiply(likely).tocsr()
-    both, rest = (_result_of(x, cutoff, truth, weight) for x in (calls, likely_calls))
+    all_calls, others = (_result_of(x, cutoff, truth, weight) for x in (calls, likely_calls))
     result = replace(
         cutoff.result,
-        n_unlikely_calls=both.n_calls - rest.n_calls,
-        likely_precision=rest.precision,
-        likely_recall=rest.recall,
+        n_unlikely_calls=all_calls.n_calls - others.n_calls,
+        likely_precision=others.precision,
+        likely_recall=others.recall,
     )
     return replace(cutoff, result=result)
 
@@ -304,20 +304,20 @@ def cutoff_by_group(
     if goal.confidence is not None:
         assert planning is not None
         group_goal = replace(goal, confidence=1.0 - (1.0 - goal.confidence) / len(columns))
-        tested = group_tests(group_goal, score, truth, hierarchy, places, planning)
-        parents, limits, levels = tested
-    chosen: dict[int, Cutoff] = {}
-    # From the roots down, so that the levels of the groups above are chosen before.
+        data = (score, truth, hierarchy, places, planning)
+        parents, limits, levels = group_tests(group_goal, *data)
+    cutoff_of: dict[int, Cutoff] = {}
+    # From the roots down, so that the levels of the groups above are known by then.
     for g, above in parents.items():
         where = places[g]
         # No lower than above: then calls are closed upward and depend on this level alone.
-        least = max((chosen[p].level for p in above), default=0.0)
+        least = max((cutoff_of[p].level for p in above), default=0.0)
         instances = list_instances(score[:, where], truth[:, where])
         if not instances.only_known().score.size:
             reason = f"{describe_goal(group_goal)}: unreachable; no calibration sample has an "
             reason += "instance of these labels with known truth. Nothing is called."
             nothing = Result(n_samples=int(score.shape[0]))
-            chosen[g] = Cutoff(math.inf, group_goal, nothing, reachable=False, reason=reason)
+            cutoff_of[g] = Cutoff(math.inf, group_goal, nothing, reachable=False, reason=reason)
             continue
         certified = None
         if limits is not None and levels is not None:
@@ -327,8 +327,8 @@ def cutoff_by_group(
         part = cutoff_for(group_goal, instances, unreachable=unreachable, certified=certified)
         if part.reachable and part.n_calls + part.result.n_unknown_calls == instances.score.size:
             part = replace(part, level=0.0)  # everything: the groups below inherit no cut
-        chosen[g] = replace(part, level=max(part.level, least))
-    parts = {name: chosen[g] for g, name in enumerate(columns)}
+        cutoff_of[g] = replace(part, level=max(part.level, least))
+    parts = {name: cutoff_of[g] for g, name in enumerate(columns)}
     failed = [f"Group {name}: {part.reason}" for name, part in parts.items() if not part.reachable]
     if len(failed) > MOST_REASONS:
         rest = f"{len(failed) - MOST_REASONS:,} more groups are unreachable; the report lists all."

@@ -133,14 +133,14 @@ def limit_thresholds(
     It is the highest score past the limit of calls per sample of the group, or of any group of its
     ancestors, so that calls stay closed upward; -1 if no limit is exceeded.
     """
-    above = np.full((score.shape[0], len(columns)), -1.0)
+    past = np.full((score.shape[0], len(columns)), -1.0)
     for g, groups_above in parents.items():
         limit = limits[g]
         if limit is not None and limit < columns[g].size:
-            above[:, g] = _first_past(score[:, columns[g]], limit)
+            past[:, g] = _first_past(score[:, columns[g]], limit)
         for parent in groups_above:
-            np.maximum(above[:, g], above[:, parent], out=above[:, g])
-    return above
+            np.maximum(past[:, g], past[:, parent], out=past[:, g])
+    return past
 
 
 def _first_past(score: Any, limit: int) -> Float:
@@ -242,13 +242,13 @@ def call_lists(
     values = entries_at(score, row, column)
     # By sample, then decreasing score; equal scores in topological order.
     order = np.lexsort((hierarchy.position[column], -values, row))
-    named = [hierarchy.labels[j] for j in column[order].tolist()]
-    words: Any = repeat(None, len(named))
+    labels = [hierarchy.labels[j] for j in column[order].tolist()]
+    words: Any = repeat(None, len(labels))
     if sets is not None:
         words = (SET_WORDS[place] for place in sets[row[order], column[order]].tolist())
-    listed = list(map(LabelCall, named, values[order].tolist(), words))
+    label_calls = list(map(LabelCall, labels, values[order].tolist(), words))
     bounds = np.searchsorted(row, np.arange(calls.shape[0] + 1)).tolist()
-    return [tuple(listed[start:stop]) for start, stop in pairwise(bounds)]
+    return [tuple(label_calls[start:stop]) for start, stop in pairwise(bounds)]
 
 
 # -- reasons --------------------------------------------------------------------------------------
@@ -309,10 +309,10 @@ def fill(
     'Not called: the chance that it holds, 0.8996, is below the cutoff of 0.9000.'
     """
     chance, mean, cut = _distinguished(lpr, score, level)
-    named = [f"“{name}” ({value:.2f})" for name, value in others[:NAMED]]
+    texts = [f"“{name}” ({value:.2f})" for name, value in others[:NAMED]]
     if len(others) > NAMED:
-        named.append(f"{len(others) - NAMED:,} more")
-    joined = " and ".join([", ".join(named[:-1]), named[-1]]) if len(named) > 1 else "".join(named)
+        texts.append(f"{len(others) - NAMED:,} more")
+    joined = " and ".join([", ".join(texts[:-1]), texts[-1]]) if len(texts) > 1 else "".join(texts)
     calls = "" if most is None else f"{most:,} call{'' if most == 1 else 's'}"
     return REASONS[code].format(lpr=chance, mean=mean, level=cut, others=joined, most=calls)
 

@@ -67,11 +67,11 @@ def goals_of(
     Several targets share the error: each gets 1/T of it, so that all hold simultaneously.
     """
     options: dict[str, Any] = {"precision": precision, "fdr": fdr, "maximize": maximize}
-    chosen = {name: value for name, value in options.items() if value is not None}
-    if len(chosen) != 1:
+    targets_by_kind = {name: value for name, value in options.items() if value is not None}
+    if len(targets_by_kind) != 1:
         raise DataError(
             "Give exactly one of precision=, fdr= and maximize=; "
-            f"got {' and '.join(chosen) or 'none'}."
+            f"got {' and '.join(targets_by_kind) or 'none'}."
             '\nHint: precision=0.9, fdr=0.1 or maximize="f1".'
         )
     if confidence is not None:
@@ -82,7 +82,7 @@ def goals_of(
                 "confidence= needs a precision= or fdr= target; there is no guarantee for F."
             )
         return [Goal("f", beta=_beta_of(maximize))]
-    [(kind, value)] = chosen.items()
+    [(kind, value)] = targets_by_kind.items()
     is_list = isinstance(value, Sequence | np.ndarray) and not isinstance(value, str)
     targets = [check_level(x, name=kind) for x in (value if is_list else [value])]
     if not targets or len(set(targets)) < len(targets):

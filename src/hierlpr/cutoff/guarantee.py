@@ -111,10 +111,10 @@ def certified_level(
     if instances.n_units < instances.n_samples:
         profile = profile.clustered()
     sequence = plan_tests(profile, instances.n_units, instances.n_labels, promise)
-    passed = pass_tests(instances, sequence, promise, share)
-    if not passed:
+    certified = pass_tests(instances, sequence, promise, share)
+    if not certified:
         return None, None
-    level, limit, _ = passed[-1]
+    level, limit, _ = certified[-1]
     return level, limit if limit < instances.n_labels else None
 
 
@@ -282,18 +282,18 @@ def certified_levels(
         return np.empty(0)
     if instances.n_units < instances.n_samples:
         profile = profile.clustered()
-    last = replace(profile, limit=np.array([limit]), moments=profile.moments[:, -1:])
+    at_limit = replace(profile, limit=np.array([limit]), moments=profile.moments[:, -1:])
     n_labels = max(instances.n_labels, limit)
-    margin = _margins(last, instances.n_units, n_labels, promise)[0][0]
-    square, level = last.mean_square_gain(promise.alpha)[0], profile.level.copy()
+    margin = _margins(at_limit, instances.n_units, n_labels, promise)[0][0]
+    square, level = at_limit.mean_square_gain(promise.alpha)[0], profile.level.copy()
     level[-1] = 0.0
     surest = int(np.argmax(margin))
-    falling = surest + front(margin[surest:], last.hits[0, surest:])
+    falling = surest + front(margin[surest:], at_limit.hits[0, surest:])
     rising = np.arange(surest - 1, -1, -1)
-    passed: list[LevelPair] = []
+    certified: list[LevelPair] = []
     # Two sequences, two chances to err: they share the error of the group.
     for sequence, share in ((falling, 1.0 - RISING_SHARE), (rising, RISING_SHARE)):
         pairs = [LevelPair(float(level[at]), limit, float(square[at])) for at in sequence.tolist()]
         part = Promise(promise.alpha, share * promise.delta)
-        passed += pass_tests(instances, pairs, part, instances.weight)
-    return np.sort([pair.level for pair in passed])
+        certified += pass_tests(instances, pairs, part, instances.weight)
+    return np.sort([pair.level for pair in certified])

@@ -140,7 +140,9 @@ def cluster_note(samples: Sequence[str] | None, truth: Any, labels: Iterable[str
     matrix = matrix[:, np.sort(common)]
     matrix = matrix.toarray() if is_sparse(matrix) else np.asarray(matrix)
     centred = matrix.astype(np.float64) - matrix.mean(axis=0)
-    label_names = {label.casefold() for label in labels}
+    words = [[part for part in _SEPARATORS.split(label.casefold()) if part] for label in labels]
+    # All words of a label, or the last: ``Pichia_003`` is of ``f__Pichiaceae;g__Pichia``.
+    label_names = {"_".join(x) for x in words} | {x[-1] for x in words if x and not x[-1].isdigit()}
     best, note = DESIGN_EFFECT, ""
     for group in _groupings([samples[i] for i in rows.tolist()]):
         names, number, count = np.unique(group, return_inverse=True, return_counts=True)

@@ -31,6 +31,7 @@ FAR = 4.0  # standard errors
 RARE = math.log(0.001)  # probability that two sets have the same rows, each equally often
 NEAR, NEAR_LABELS = 0.1, 8  # near-copies: rounded to this part of the spread, on this many labels
 NEIGHBOUR_ROWS, NEIGHBOUR_COLUMNS, NEIGHBOUR_PAIRS = 100, 50, 5e7
+COMMON = 0.05  # of the rows: columns in which some value is more frequent are not compared
 CLOSE, CLOSE_SHARE = 0.01, 0.2  # this chance of so near a neighbour, for more than this share
 Keys = NDArray[np.uint64]
 _KEY_VALUES = 2**15  # hashed at a time, so that intermediate values stay in the cache
@@ -189,41 +190,42 @@ def log_chance(times: NDArray[Any]) -> float:
     return float(ways + (times * np.log(times / n)).sum())
 
 
-def overlap_note(samples: SampleKeys, known: SampleKeys | None) -> str:
-    """Return as text how many of `samples` are among the `known`; empty if chance explains it.
+def overlap_note(samples: SampleKeys, reference: SampleKeys | None) -> str:
+    """Return as text how many of `samples` are in the `reference`; empty if chance explains it.
 
-    Independent samples of one population equal a known one as often as the known ones equal each
-    other, so the share of known samples that have a twin is the reference. Samples of few kinds are
-    the known ones if every kind occurs as often as there.
+    Independent samples of one population equal one of the reference as often as those equal each
+    other, so their share with a twin is what chance explains. Samples of few kinds are those of the
+    reference if every kind occurs as often as there.
     """
-    if known is None or known.key.size == 0:
+    if reference is None or reference.key.size == 0:
         return ""
-    n, parts = samples.n_samples, ((samples.key, known.key), (samples.count, known.count))
-    is_same = n == known.n_samples and all(np.array_equal(*part) for part in parts)
-    if is_same and log_chance(known.count) <= RARE:
+    n, parts = samples.n_samples, ((samples.key, reference.key), (samples.count, reference.count))
+    is_same = n == reference.n_samples and all(np.array_equal(*part) for part in parts)
+    if is_same and log_chance(reference.count) <= RARE:
         return f"{n:,} of {n:,}"
-    n_found, n_compared = samples.among(known)
-    if n_found == 0:
+    n_shared, n_compared = samples.among(reference)
+    if n_shared == 0:
         return ""
-    n_known, n_twins = int(known.count.sum()), int(known.count[known.count > 1].sum())
-    pooled = (n_found + n_twins) / (n_compared + n_known)
+    count = reference.count
+    n_reference, n_twins = int(count.sum()), int(count[count > 1].sum())
+    pooled = (n_shared + n_twins) / (n_compared + n_reference)
     # Twins come in pairs, hence the 2.
-    error = math.sqrt(pooled * (1.0 - pooled) * (1.0 / n_compared + 2.0 / n_known))
-    if n_found / n_compared - n_twins / n_known <= FAR * error:
+    error = math.sqrt(pooled * (1.0 - pooled) * (1.0 / n_compared + 2.0 / n_reference))
+    if n_shared / n_compared - n_twins / n_reference <= FAR * error:
         return ""
     is_part = n_compared < n
-    return f"about {n_found / n_compared:.0%} of {n:,}" if is_part else f"{n_found:,} of {n:,}"
+    return f"about {n_shared / n_compared:.0%} of {n:,}" if is_part else f"{n_shared:,} of {n:,}"
 
 
-def copies_note(samples: SampleKeys, known: SampleKeys | None = None) -> str:
+def copies_note(samples: SampleKeys, reference: SampleKeys | None = None) -> str:
     """Return as text how many rows occur more than once; empty if chance can explain it.
 
-    Copies may also lie in both `samples` and `known`, so their union is tested too.
+    Copies may also lie in both `samples` and `reference`, so their union is tested too.
     """
     count: NDArray[Any] = samples.count
     where = ""
     if not _is_copied(count):
-        if known is None or not _is_copied(count := samples.joined(known)):
+        if reference is None or not _is_copied(count := samples.joined(reference)):
             return ""
         where = " in the fit and calibration samples together"
     return f"{count[count > 1].sum() / count.sum():.0%} of the rows occur more than once{where}"
@@ -268,8 +270,9 @@ def has_near_copies(values: Any) -> bool:
 def has_close_neighbours(values: Any) -> bool:
     r"""Return whether many rows are nearer to another one than independent samples are.
 
-    Copies with noise are, and points between two samples (SMOTE). Only columns of numbers that
-    hardly repeat are compared, the first `NEIGHBOUR_COLUMNS`.
+    Copies with noise are, and points between two samples (SMOTE). Only columns of numbers in which
+    no value, up to a thousandth of the spread, is frequent are compared, the first
+    `NEIGHBOUR_COLUMNS`. Noise as large as their steps keeps rounded numbers from being equal.
 
     Notes
     -----
@@ -281,16 +284,21 @@ def has_close_neighbours(values: Any) -> bool:
     if not isinstance(values, np.ndarray) or values.dtype.kind != "f" or values.ndim != 2:
         return False
     rows = values[np.isfinite(values).all(axis=1), :NEIGHBOUR_COLUMNS].astype(np.float64)
-    used = [np.unique(column).size > 0.9 * len(rows) for column in rows.T]
     if len(rows) < NEIGHBOUR_ROWS:
         return False
+    rng = np.random.default_rng(0)
     with np.errstate(over="ignore", invalid="ignore"):  # huge numbers: nothing is close
-        rows = (rows[:, used] - rows[:, used].mean(axis=0)) / rows[:, used].std(axis=0)
+        for column in rows.T:
+            count = np.unique(np.rint(1e3 / column.std() * column), return_counts=True)[1]
+            step = np.median(np.diff(np.unique(column)))
+            is_used = count.max() <= COMMON * len(rows)
+            column += step * rng.random(len(rows)) if is_used else np.nan
+        rows = (rows - rows.mean(axis=0)) / rows.std(axis=0)
     rows = rows[:, np.isfinite(rows).all(axis=0)]
     if rows.shape[1] < 2:
         return False
-    n_compared = int(np.clip(NEIGHBOUR_PAIRS / len(rows), 2 * NEIGHBOUR_ROWS, 5 * NEIGHBOUR_ROWS))
-    few = np.random.default_rng(0).permutation(len(rows))[:n_compared]
+    n_compared = int(np.clip(NEIGHBOUR_PAIRS / len(rows), NEIGHBOUR_ROWS / 2, 5 * NEIGHBOUR_ROWS))
+    few = rng.permutation(len(rows))[:n_compared]
     square = np.square(rows).sum(axis=1)
     square = square[few, None] + square - 2.0 * rows[few] @ rows.T
     square[np.arange(few.size), few] = np.inf

@@ -177,10 +177,10 @@ def _columns_of(
     names = labels.labels if isinstance(labels, Hierarchy) else labels
     names = tuple(sorted(set(texts)) if names is None else names)
     column = {label: i for i, label in enumerate(names)}
-    others = [(text, i) for text, i in zip(texts, sample, strict=True) if text not in column]
-    if others:
-        text, first = others[0]
-        distinct = list(dict(others))
+    unknown = [(text, i) for text, i in zip(texts, sample, strict=True) if text not in column]
+    if unknown:
+        text, first = unknown[0]
+        distinct = list(dict(unknown))
         raise DataError(
             f"{name} names {len(distinct):,} label(s) that the hierarchy does not have: "
             f"{quote_names(distinct)}; the first in sample {first}.\n"
@@ -220,13 +220,13 @@ def _labels_of(row: Any, sample: int, name: str) -> list[str]:
     return [str(item) for item in labels]
 
 
-def _unknown_label_hint(text: str, known: Mapping[str, int]) -> str:
+def _unknown_label_hint(text: str, labels: Mapping[str, int]) -> str:
     for sep in _LIST_SEPARATORS:
         parts = [part for part in text.split(sep) if part]
-        if len(parts) > 1 and all(part.strip() in known for part in parts):
+        if len(parts) > 1 and all(part.strip() in labels for part in parts):
             shown = sep if all(part.strip() == part for part in parts) else f"{sep} "
             return f"{text!r} is several labels: give lists, [x.split({shown!r}) for x in truth]."
-    return nearest(text, known) or "the labels are those of hierarchy.labels."
+    return nearest(text, labels) or "the labels are those of hierarchy.labels."
 
 
 # -- pairs of samples and labels ------------------------------------------------------------------
@@ -305,19 +305,20 @@ def _pair_values(
     name: str,
 ) -> PairValues:
     """Read a long frame; without a column of values they are 1."""
-    named, texts = (list(map(str, frame[x].to_list())) for x in (SAMPLE_COLUMN, LABEL_COLUMN))
-    value = np.ones(len(named))
+    columns = (SAMPLE_COLUMN, LABEL_COLUMN)
+    sample_names, texts = (list(map(str, frame[x].to_list())) for x in columns)
+    value = np.ones(len(sample_names))
     for column in long_columns(frame, labels) or ():
         value = check_real_array(frame[column].to_numpy(), name=f"{name}: {column!r}")
-    row = {x: i for i, x in enumerate(dict.fromkeys(named) if samples is None else samples)}
-    others = list(dict.fromkeys(x for x in named if x not in row))
-    if others:
+    row = {x: i for i, x in enumerate(dict.fromkeys(sample_names) if samples is None else samples)}
+    unknown = list(dict.fromkeys(x for x in sample_names if x not in row))
+    if unknown:
         raise DataError(
-            f"{name} names {len(others):,} sample(s) without scores: {quote_names(others)}.\n"
+            f"{name} names {len(unknown):,} sample(s) without scores: {quote_names(unknown)}.\n"
             "Hint: samples are matched by name: a column 'sample', the index of a pandas frame, or "
             "the row number; leave out the pairs of other samples."
         )
-    sample = np.array([row[x] for x in named], dtype=np.int64)
+    sample = np.array([row[x] for x in sample_names], dtype=np.int64)
     matrix, names = _pair_matrix(sample, texts, value, len(row), labels, name, list(row))
     return matrix, names, tuple(row), None if samples is not None else frame.implementation.value
 

@@ -385,22 +385,22 @@ def _wanted(
 
 def _check_columns(
     columns: Sequence[str],
-    wanted: Sequence[str],
+    labels: Sequence[str],
     name: str,
     hierarchy: Hierarchy | None = None,
     rows: Sequence[str] = (),
     whole: Hierarchy | None = None,
 ) -> None:
     """Raise if the columns are not the labels; those of `whole` may follow from others."""
-    known, present = set(wanted), set(columns)
-    missing = [label for label in wanted if label not in present]
-    extra = [column for column in columns if column not in known]
-    if known == present:
+    label_set, column_set = set(labels), set(columns)
+    missing = [label for label in labels if label not in column_set]
+    extra = [column for column in columns if column not in label_set]
+    if label_set == column_set:
         return
     problems, hint = [], ""
-    has_none = len(missing) == len(wanted)
+    has_none = len(missing) == len(labels)
     if whole is not None and not has_none:
-        missing = labels_without_scores(whole, known & present)
+        missing = labels_without_scores(whole, label_set & column_set)
     if missing:
         problems.append(f"{len(missing):,} label(s) have no column: {quote_names(missing)}")
         hint = (
@@ -432,11 +432,11 @@ def mismatch_hint(
         if rows and 2 * sum(row in hierarchy for row in rows) > len(rows):
             return "the table is transposed: samples must be rows, and labels columns."
         label_of = {name: label for label, name in hierarchy.names.items()}
-        named = [column for column in extra if column in label_of]
-        if 2 * len(named) > len(extra):
+        name_columns = [column for column in extra if column in label_of]
+        if 2 * len(name_columns) > len(extra):
             return (
                 "the columns are names of labels; use the labels instead, such as "
-                f"{label_of[named[0]]!r} for {named[0]!r}."
+                f"{label_of[name_columns[0]]!r} for {name_columns[0]!r}."
             )
     if extra and not missing and frames.names_cluster(extra[0]):
         return (

@@ -301,15 +301,15 @@ def implied_share(truth: Truth, hierarchy: Hierarchy, weight: Float | None = Non
         positive, _, skipped = truth.marked(h, upper, start, stop)
         parents_true = upper.all_parents(positive & ~skipped)
         parent_false = ~upper.all_parents(positive | skipped)
-        own = np.ones(stop - start) if weight is None else weight[start:stop] / weight.max()
+        share = np.ones(stop - start) if weight is None else weight[start:stop] / weight.max()
         kinds = (parents_true, parents_true & ~skipped, parent_false, parent_false & ~skipped)
-        counts += [x @ own for x in kinds]
+        counts += [x @ share for x in kinds]
     used = (counts[0] > 0.0) & (counts[2] > 0.0)
     n_true, n_true_annotated, n_false, n_false_annotated = counts[:, used]
     share_false = n_false_annotated / n_false
-    rest = float(n_true @ (1.0 - share_false))
+    n_rest = float(n_true @ (1.0 - share_false))
     gap = float((n_true_annotated - n_true * share_false).sum())
-    return min(1.0, max(0.0, gap / rest)) if rest > 0.0 else float(not used.any())
+    return min(1.0, max(0.0, gap / n_rest)) if n_rest > 0.0 else float(not used.any())
 
 
 # -- truth as users have it -----------------------------------------------------------------------
@@ -349,10 +349,10 @@ def align_truth(
     closed = close_annotated(positive, unknown, hierarchy, propagate_truth=propagates)
     if closed.breach is not None:
         hint = _ancestor_hint(table, positive, hierarchy, is_error=True)
-        sample, above, below = closed.breach
+        sample, ancestor, label = closed.breach
         raise DataError(
             f"truth contradicts the hierarchy {closed.n_added:,} time(s); the first: sample "
-            f"{sample} has {below!r} but not {above!r}, which is above it.\nHint: {hint}"
+            f"{sample} has {label!r} but not {ancestor!r}, which is above it.\nHint: {hint}"
         )
     if closed.n_added and (form == "one name" or names_leaves):
         what = "one label per sample" if form == "one name" else "only leaves"
@@ -411,22 +411,22 @@ def close_annotated(
     propagate_truth: bool,
 ) -> ClosedPairs:
     """Close positives upward; with `propagate_truth`, unknown ancestors become annotated."""
-    closed, left = close_sparse(hierarchy, positive), unknown
+    closed, not_annotated = close_sparse(hierarchy, positive), unknown
     added = closed.nnz - positive.nnz
     if unknown is not None:
-        left = unknown > closed
-        added -= 0 if propagate_truth else unknown.nnz - left.nnz
+        not_annotated = unknown > closed
+        added -= 0 if propagate_truth else unknown.nnz - not_annotated.nnz
     if propagate_truth:
-        return ClosedPairs(closed, left, added, None)
+        return ClosedPairs(closed, not_annotated, added, None)
     if added == 0:
         return ClosedPairs(closed, unknown, 0, None)
     missing = closed > positive
     missing = missing if unknown is None else missing > unknown
     missing.sort_indices()
     sample = int(np.argmax(missing.indptr[1:] > 0))
-    above = hierarchy.labels[missing.indices[0]]
-    below = set(hierarchy.descendants(above))
+    ancestor = hierarchy.labels[missing.indices[0]]
+    descendants = set(hierarchy.descendants(ancestor))
     first, stop = positive.indptr[sample : sample + 2]
     names = (hierarchy.labels[i] for i in positive.indices[first:stop])
-    breach = (sample, above, next(label for label in names if label in below))
+    breach = (sample, ancestor, next(label for label in names if label in descendants))
     return ClosedPairs(closed, unknown, added, breach)

@@ -216,8 +216,8 @@ class HierarchicalClassifier(Predictor, BaseEstimator):  # type: ignore[misc]
             keys = feature_keys(X)
             parts = SampleKeys.of(keys[held_out]), SampleKeys.of(keys[rows])
             caveats = leakage_warnings(*parts, what="features")
-            if self.confidence is not None and clusters is None:
-                caveats += cross_fitting.cluster_caveats(X, table, truth)
+            if not caveats and clusters is None:
+                caveats = cross_fitting.cluster_caveats(X, table, truth)
             for note in caveats:
                 warn(note)
             model.cutoff_ = model.cutoff_.with_caveats(caveats)

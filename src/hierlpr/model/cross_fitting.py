@@ -70,7 +70,8 @@ def cluster_caveats(x: Any, samples: Table, truth: Truth) -> list[str]:
     if not signs:
         return []
     return [
-        f"Samples may belong together: {'; '.join(signs)}. If so, no promise holds.\n"
+        f"Samples may belong together: {'; '.join(signs)}. If so, the cutoff looks "
+        "better than it is, and no promise holds.\n"
         "Hint: of patients or cameras, fit(..., clusters=ids) with one id per sample; copies "
         "(SMOTE, augmentation) must be made inside the estimator."
     ]
