@@ -210,10 +210,10 @@ def learn_names(
     by_threshold = names.name_by_threshold(held_out.scores, h, usual)
     theirs = names.NamedSamples(by_threshold, h, held_out.truth)
     more = _too_few(n_kept, goal, calibration_share, what)
-    is_shown = not more
-    if not more:
+    if is_shown := not more:
         more = _more_samples(rows.size, ours, fewer, unit, goal)
-        is_shown = bool((ours.label >= 0).any()) or not _names_any(model, held_out.scores)
+        label, _ = model.name_samples(Table(held_out.scores, h.labels))
+        is_shown = bool((ours.label >= 0).any() or (label < 0).all())
     return LearnOutcome(
         model=model,
         n_labelled=rows.size,
@@ -286,12 +286,6 @@ def _cross_name(
         table = Table(part.scores[at], model.hierarchy_.labels)
         label[at], chance[at] = model.name_samples(table)
     return names.NamedSamples(label, model.hierarchy_, part.truth), chance
-
-
-def _names_any(model: HierLPR, scores: Any) -> bool:
-    """Return whether a model names any of the samples."""
-    label, _ = model.name_samples(Table(scores, model.hierarchy_.labels))
-    return bool((label >= 0).any())
 
 
 def _write_report(

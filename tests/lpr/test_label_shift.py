@@ -136,7 +136,7 @@ def test_likelihood_of_a_move():
     """Equal to the sum over samples, whatever is rounded on the way."""
     train, pool = simulate.train_test(1, n_train=2000, n_test=300, rng=5)
     model = HierLPR(train.hierarchy).fit(train.scores, train.truth)
-    start, lpr = model.lpr_.seen.mean_lpr, model.lpr_.predict(pool.scores)
+    start, lpr = model.lpr_.score_bins.mean_lpr, model.lpr_.predict(pool.scores)
     ratio = lpr / (1 - lpr) * (1 - start) / start
     found = log_likelihood(lpr, start)
     for at in (0, 30, 40, 70):

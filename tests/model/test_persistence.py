@@ -198,7 +198,7 @@ def replace_array(name, change):
         (replace_array("lpr_.curves.knot_score", lambda x: x[::-1].copy()), "not monotone"),
         (lambda m, a: a.pop("lpr_.curves.knot_ptr"), "not a valid model"),
         (replace_array("lpr_.report.auc", lambda x: x[1:]), "not all for 25 labels"),
-        (replace_array("lpr_.seen.mean_lpr", lambda x: x[1:]), "do not fit together"),
+        (replace_array("lpr_.score_bins.mean_lpr", lambda x: x[1:]), "do not fit together"),
         (replace_array("joint_.tempering.own", lambda x: x[1:]), "different numbers of labels"),
         (replace_array("joint_.tempering.others", lambda x: x * np.nan), "weights of the joint"),
         (replace_array("profile_.moments", lambda x: x[1:]), "profile of block scores"),

@@ -169,20 +169,26 @@ def ranking_gain(
         score = np.empty(truth.shape)
         for fold, each in enumerate(candidate):
             at = slice(*evidence.fold_ptr[fold : fold + 2])
-            log_odds = tempered_log_odds(evidence, each, at, fold).T
-            p = scipy.special.expit(raise_to_largest(log_odds, hierarchy, candidate_rise))
-            score[at] = consistent_scores(p, hierarchy, n_jobs=n_jobs)
+            log_odds = tempered_log_odds(evidence, each, at, fold, hierarchy, candidate_rise)
+            score[at] = consistent_scores(scipy.special.expit(log_odds), hierarchy, n_jobs=n_jobs)
         areas.append(au_prc_influence(truth, score, weight))
     (before, influence_before), (after, influence_after) = areas
     return after - before, float(np.linalg.norm(influence_after - influence_before))
 
 
-def tempered_log_odds(evidence: HeldOutEvidence, weights: Float, at: slice, fold: Any) -> Float:
-    """Return log-odds (n_labels, n) of consecutive samples, given the fold of each or of all."""
+def tempered_log_odds(
+    evidence: HeldOutEvidence,
+    weights: Float,
+    at: slice,
+    fold: int,
+    hierarchy: Hierarchy,
+    rise: float,
+) -> Float:
+    """Return log-odds (n, n_labels) of consecutive samples of one fold."""
     log_odds = weights[:, :1] * evidence.own[:, at]
     log_odds += weights[:, 1:2] * evidence.others[:, at]
-    log_odds += weights[:, 2:] + np.atleast_2d(evidence.prior[fold]).T
-    return log_odds
+    log_odds += weights[:, 2:] + evidence.prior[fold][:, None]
+    return raise_to_largest(log_odds.T, hierarchy, rise)
 
 
 def losses_of(
@@ -199,8 +205,7 @@ def losses_of(
 
     def add_up(start: int, stop: int) -> None:
         at = slice(first + start, first + stop)
-        log_odds = tempered_log_odds(evidence, weights, at, fold)
-        log_odds = raise_to_largest(log_odds.T, hierarchy, rise).T
+        log_odds = tempered_log_odds(evidence, weights, at, fold, hierarchy, rise).T
         against = np.where(evidence.truth[:, at], -log_odds, log_odds)
         # Several times as fast as logaddexp.
         pair = np.maximum(against, 0.0) + np.log(1.0 + np.exp(-np.abs(against)))

@@ -182,7 +182,9 @@ def find_difference(
     `summary`.
     """
     n_complete = LEAST_FITTED if summary is None else summary.n_samples
-    n_fitted = n_complete if lpr.seen is None else float(lpr.seen.total.sum(axis=1).max())
+    n_fitted = (
+        n_complete if lpr.score_bins is None else float(lpr.score_bins.total.sum(axis=1).max())
+    )
     if scores.shape[0] == 0 or n_fitted < LEAST_FITTED:
         return ""
     n_used = min(MOST_SAMPLES, max(50, MOST_VALUES // hierarchy.n_labels))
@@ -227,7 +229,7 @@ def _compare_labels(lpr: LPRModel, scores: Float, *, only_range: bool) -> str:
     n_out = int(np.count_nonzero(2 * (below + above) > n_scores))
     if 2 * n_out > n_labels:
         return _outside(n_out, n_labels, "labels")
-    bins = lpr.seen
+    bins = lpr.score_bins
     if only_range or bins is None:
         return ""
     n_fitted = bins.total.sum(axis=1)

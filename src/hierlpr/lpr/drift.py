@@ -179,7 +179,7 @@ def compare_scores(
     by one below or the sample lists nothing. `joint` and `chance` are passed to
     :func:`hierlpr.lpr.label_shift.shifted_prevalence`.
     """
-    bins = model.seen
+    bins = model.score_bins
     if bins is None:
         raise DataError(
             "The model does not know the distribution of the scores it was fitted on, because it "

@@ -43,7 +43,7 @@ class LPRModel:
         The monotone curves.
     report : LabelReport
         How each curve was fitted, and how well.
-    seen : ScoreBins, optional
+    score_bins : ScoreBins, optional
         Distribution of the scores that the curves were learned from, if it is known.
     shared : SharedCurves, optional
         Curves shared by labels, for labels that are added later.
@@ -51,7 +51,7 @@ class LPRModel:
 
     curves: LPRCurves
     report: LabelReport
-    seen: ScoreBins | None = None
+    score_bins: ScoreBins | None = None
     shared: SharedCurves | None = None
 
     def __repr__(self) -> str:
@@ -90,8 +90,8 @@ class LPRModel:
     def select(self, labels: Sequence[int] | NDArray[np.integer]) -> LPRModel:
         """Return the model of some labels, by number; their curves do not change."""
         index = np.asarray(labels, dtype=np.int64)
-        seen = None if self.seen is None else self.seen.select(index)
-        return LPRModel(self.curves.select(index), self.report.select(index), seen, self.shared)
+        bins = None if self.score_bins is None else self.score_bins.select(index)
+        return LPRModel(self.curves.select(index), self.report.select(index), bins, self.shared)
 
     def with_new(self, depth: NDArray[np.integer]) -> LPRModel:
         """Append labels of some depths that no sample lists, with the curves labels share."""
@@ -104,18 +104,18 @@ class LPRModel:
             middle = curves.evaluate_each(number.astype(np.int32), zeros, n_jobs=1)
             curves = LPRCurves(np.arange(zeros.size + 1), zeros, middle)
         named = [shared.describe(each) for each in depth.tolist()]
-        seen = None if self.seen is None else self.seen.of_unlisted(len(named))
+        bins = None if self.score_bins is None else self.score_bins.of_unlisted(len(named))
         report = self.report.of_new(named)
-        return LPRModel.join([self, LPRModel(curves.select(shared.curve_of(depth)), report, seen)])
+        return LPRModel.join([self, LPRModel(curves.select(shared.curve_of(depth)), report, bins)])
 
     @classmethod
     def join(cls, parts: Sequence[LPRModel]) -> LPRModel:
         """Concatenate the labels of all parts; their curves do not change."""
-        seen = [part.seen for part in parts if part.seen is not None]
+        bins = [part.score_bins for part in parts if part.score_bins is not None]
         return cls(
             LPRCurves.join([part.curves for part in parts]),
             LabelReport.join([part.report for part in parts]),
-            None if len(seen) < len(parts) else ScoreBins.join(seen),
+            None if len(bins) < len(parts) else ScoreBins.join(bins),
             next((part.shared for part in parts if part.shared is not None), None),
         )
 
@@ -215,8 +215,8 @@ def fit_data(
             sharing, line = shared, fit_lines(shared, bins, depths)
         curves, lpr, weight = blend(own, bins, depths, sharing, line)
         report = report.blended(weight, sharing, depths)
-    seen = ScoreBins.of(bins, lpr, own.knot_score[own.knot_ptr[:-1]])
-    return LPRModel(curves, report, seen, sharing)
+    score_bins = ScoreBins.of(bins, lpr, own.knot_score[own.knot_ptr[:-1]])
+    return LPRModel(curves, report, score_bins, sharing)
 
 
 def _fit_own(

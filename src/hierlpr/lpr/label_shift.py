@@ -70,11 +70,11 @@ def shifted_prevalence(
     of another label, and the prevalences of all these explanations are averaged, weighted by their
     likelihoods.
     """
-    assert model.seen is not None
+    assert model.score_bins is not None
     base = np.clip(model.report.base_rate, EDGE, 1.0 - EDGE)
     forest = RarestParentForest.of(base, hierarchy)
-    mean = np.clip(model.seen.mean_lpr, EDGE, 1.0 - EDGE)
-    n_before, positive = model.seen.total.sum(axis=1), model.seen.positive.sum(axis=1)
+    mean = np.clip(model.score_bins.mean_lpr, EDGE, 1.0 - EDGE)
+    n_before, positive = model.score_bins.total.sum(axis=1), model.score_bins.positive.sum(axis=1)
     scale = n_before / (n_before + np.maximum(np.count_nonzero(~np.isnan(lpr), axis=0), 1))
     rarer = np.maximum(np.minimum(positive, n_before - positive), EDGE)
     trust = rarer / (rarer + ENOUGH_POSITIVES)

@@ -239,7 +239,7 @@ def _check_model(model: HierLPR) -> None:
     if not all(isinstance(x, SampleKeys) for x in model.keys_.values()):
         raise FileError("the keys of its samples are invalid.")
     per_label: list[Any] = [*lpr.report.columns().values()]
-    per_label += [] if lpr.seen is None else [lpr.seen.mean_lpr]
+    per_label += [] if lpr.score_bins is None else [lpr.score_bins.mean_lpr]
     per_label += [] if implied is None else [implied.absent]
     per_label += [] if summary is None or implied is None else [summary.log_frequency]
     if joint is not None:
