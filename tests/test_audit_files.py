@@ -67,7 +67,7 @@ def test_from_scores_to_certified_calls(files, tmp_path):
     _, truth = files
     out = tmp_path / "audit"
     show = tmp_path / "show.csv"
-    show.write_text("sample,text\np0,<b>note</b>\n")
+    show.write_text("sample,text\n" + "".join(f"p{i},<b>note</b>\n" for i in range(N)))
     done = start(files, out, "--show", show)
     assert "no calls are certified yet" in done.stdout
     assert len({row["sample"] for row in rows_of(out / "check.csv")}) == 60
@@ -127,7 +127,7 @@ def test_clusters_and_answers_out_of_order(files, tmp_path):
 def test_tasks_for_label_studio_and_their_export(files, tmp_path):
     _, truth = files
     out, show = tmp_path / "audit", tmp_path / "show.csv"
-    show.write_text("sample,link\np0,https://example.org/p0.JPG\n")
+    show.write_text("".join(f"p{i},https://example.org/p{i}.JPG\n" for i in range(-1, N)))
     start(files, out, "--tasks", "label-studio", "--show", show, checks=12)
     assert '<Image name="show" value="$show"/>' in (out / "label_studio.xml").read_text()
     tasks = json.loads((out / "tasks.json").read_text())
@@ -254,6 +254,8 @@ def test_what_does_not_fit_is_refused(files, tmp_path):
     refused("answers on another audit", "--continue", out, "--answers", other)
     other.write_text("sample,label,correct\np0,yes\n")
     refused("line 2 has another number of columns", "--continue", out, "--answers", other)
+    other.write_text("sample,text\nq1,a\n")
+    refused("no sample to check is in its first column", "--continue", out, "--show", other)
     other.write_text("only\n1\n")
     refused("two columns are needed", *start_again, tmp_path / "x", "--show", other)
 

@@ -211,6 +211,9 @@ def estimate_recall(audit: Audit, truth: Mapping[str, Sequence[str]]) -> tuple[f
 def _write_checks(audit: Audit, folder: Path, show: AnyPath | None, tasks: bool) -> None:
     """Write the page, the table and perhaps the tasks of the samples that are to be checked."""
     shown = {} if show is None else dict(_pairs(show))
+    if shown and not audit.shown().keys() & shown.keys():
+        samples = quote_names(list(shown), most=3)
+        raise DataError(f"{show}: no sample to check is in its first column, which has {samples}.")
     write_check_page(folder / PAGE, audit, show=shown)
     if tasks:
         write_tasks(folder, audit, show=shown)
