@@ -88,6 +88,7 @@ def test_answers_beyond_a_gap_wait_for_it():
 
 
 def test_wrong_labels_close_downward_and_right_ones_upward():
+    pandas = pytest.importorskip("pandas")
     audit, _, _ = make()
     frame = audit.to_check(40)
     sample = next(
@@ -115,7 +116,7 @@ def test_wrong_labels_close_downward_and_right_ones_upward():
     assert stored(rows(A="WAHR", B="FALSCH", D="ja")) == {"A": 1, "B": 0, "C": 0, "D": 1}
     assert stored(rows(A="unsure", B="?", C="yes", D=False)) == {"A": 1, "B": 1, "C": 1, "D": 0}
     assert stored(rows(A="unsure", B="no", D="unsure")) == {"A": 0, "B": 0, "C": 0, "D": 0}
-    assert set(stored(rows(A="", B=None, C=float("nan"))).values()) == {-1}
+    assert set(stored(rows(A="", B=None, C=float("nan"), D=pandas.NA)).values()) == {-1}
     for wrong, message in (
         (rows(C="yes", B="no", D="no"), "but not its parent 'B'"),
         (rows(A="yes", B="yes", D="yes"), "lacks 'C'"),
@@ -264,6 +265,13 @@ def test_options_are_checked_and_the_same_seed_draws_the_same_samples():
     for options in ({"precision": 1.0}, {"confidence": 0}, {"checks": 0}):
         with pytest.raises(HierlprError):
             make(**options)
+    for options, message in (
+        ({"samples": ["a"] * 300}, "1 different names for 300"),
+        ({"samples": ["a", "b"]}, "2 different names for 300"),
+        ({"clusters": np.zeros(3, dtype=int)}, "3 ids for 300"),
+    ):  # fmt: skip
+        with pytest.raises(HierlprError, match=message):
+            start_audit(population(300)[0], H, **options)
     for score, message in (
         (np.zeros((3, 4)), "nothing to audit"), (np.ones((3, 5)), "5 columns"),
         ([[0.5, np.nan, 0.5, 0.5]], "not finite"), ([[0.5, 2.0, 0.5, 0.5]], "outside"),

@@ -82,10 +82,12 @@ def _rows(answers: Any, shown: Shown, hierarchy: Hierarchy) -> Iterator[tuple[st
 
 
 def _word(value: Any) -> str:
-    if value is None or value != value:  # NaN
+    """Return an answer as one of `WORDS`, or empty for a missing one of any library."""
+    text = str(value).strip().lower()
+    if text in ("none", "nan", "<na>", "null"):
         return ""
     # A column of numbers: 1.0 where cells are empty, 1,0 in other languages.
-    return re.sub(r"^([01])[.,]0*$", r"\1", str(value).strip().lower())
+    return re.sub(r"^([01])[.,]0*$", r"\1", text)
 
 
 def complete(

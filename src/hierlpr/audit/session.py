@@ -342,6 +342,13 @@ def start_audit(
     table = align(score, hierarchy, name="score")
     check_unit_interval(table.values, hierarchy.labels, name="score")
     score, n_samples, allowed = table.values, table.n_samples, None
+    names = table.samples or range(n_samples) if samples is None else samples
+    n_names = len({*map(str, names)})
+    if n_names < len(names) or len(names) != n_samples:
+        text = f"samples: {n_names:,} different names for {n_samples:,} samples."
+        raise DataError(f"{text}\nHint: answers are matched by the names; number the samples.")
+    if clusters is not None and len(clusters) != n_samples:
+        raise DataError(f"clusters has {len(clusters):,} ids for {n_samples:,} samples.")
     if error is None:
         alpha = 1.0 - check_level(0.9 if precision is None else precision, name="precision")
         sample, label, value = listed_entries(score)
@@ -363,8 +370,6 @@ def start_audit(
     plan = plan_audit(listed.pop(), promise, checks, rng)
     unchecked = np.full(plan.listed.score.size, NOT_CHECKED, dtype=np.int8)
     log: list[Entry] = [{"checks": min(checks, plan.time.size)}]
-    samples = table.samples if samples is None else samples
-    names = range(n_samples) if samples is None else samples
     return Audit(hierarchy, names, plan, named, unchecked, log)
 
 
