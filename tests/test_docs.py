@@ -95,6 +95,17 @@ def test_the_readme_gives_the_figures_of_the_taxa():
             assert cell in README
 
 
+def test_the_shares_of_new_names_are_those_of_the_study():
+    text = (ROOT / "docs/evidence-cutoffs.md").read_text(encoding="utf-8")
+    for row in rows_of("taxa/new.csv"):
+        assert abs(float(row["printed_named"]) - float(row["named"])) < 0.03
+        assert float(row["wrong"]) < 0.1 + 3 * float(row["wrong_se"])
+        if row["labelled"] in ("200", "1200"):
+            names = ("named", "printed_named", "correct", "wrong")
+            cells = " | ".join(f"{100 * float(row[name]):.1f} %" for name in names)
+            assert f"| {row['set'].upper()} | {int(row['labelled']):,} | {cells} |" in text
+
+
 def test_the_page_on_promises_gives_the_figures_of_the_samples():
     text = (ROOT / "docs/promises.md").read_text()
     found = {}
