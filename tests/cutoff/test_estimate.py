@@ -11,6 +11,7 @@ import reference_certify as twin
 from cases import choose_cutoff
 from hierlpr.cutoff.estimate import LevelProfile, precision_caveats
 from hierlpr.cutoff.instances import list_instances
+from hierlpr.data.truth import Truth
 
 tied_scores = hnp.arrays(np.int64, (12, 4), elements=st.integers(0, 4)).map(lambda k: k / 4)
 truths = hnp.arrays(bool, (12, 4))
@@ -32,6 +33,14 @@ def test_the_profile_holds_the_moments_at_every_level_and_limit(score, truth):
     for k, level in enumerate(profile.level.tolist()):
         most = (score >= level).sum(1).max()
         assert most <= profile.most_calls(level) <= max(most + 1, 1.5 * most), k
+
+
+def test_caveats_count_clusters_where_samples_share_them():
+    score, truth = np.full((40, 2), 0.9), np.ones((40, 2), dtype=bool)
+    clustered = Truth(truth, cluster=np.arange(40) // 2)
+    for n, labelled, unit in ((20, truth[:20], "samples"), (40, clustered, "clusters")):
+        caveats = precision_caveats(list_instances(score[:n], labelled), level=0.5, target=0.9)
+        assert f"fewer than 30 {unit} have a call" in caveats
 
 
 def test_chances_of_the_model_count_like_some_samples():

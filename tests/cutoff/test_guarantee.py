@@ -209,7 +209,9 @@ def test_few_samples_cannot_certify_a_high_target(n_samples):
     score, truth = np.full((n_samples, 1), 0.99), np.ones((n_samples, 1), dtype=bool)
     cutoff = choose_cutoff(score, truth, precision=0.9, confidence=0.9, profile=profile)
     assert not cutoff.reachable  # 0.9 ** 20 > 0.1: all right by chance is too likely
-    assert f"{n_samples} samples cannot certify this; about 30" in cutoff.reason
+    assert (
+        f"{n_samples} sample{'s' * (n_samples > 1)} cannot certify this; about 30" in cutoff.reason
+    )
 
 
 def test_one_call_a_sample_gets_the_exact_binomial_test():

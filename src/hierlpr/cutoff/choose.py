@@ -49,8 +49,9 @@ from hierlpr.hierarchy import Hierarchy
 Float = NDArray[np.float64]
 Index = NDArray[np.intp]
 Unreachable: TypeAlias = Literal["best-precision", "nothing"]
-# With fewer, one random sample of each certifies more than the means of clusters.
-FEW_CLUSTERS = 45
+# With fewer clusters, in multiples of those for correct calls alone, one random sample of each
+# certifies more than their means (`experiments/clusters`).
+FEW_CLUSTERS = 4
 MORE_THAN_LEAST = 1.35  # samples needed, in multiples of those for correct calls alone
 LIKELY = 0.5  # calls with a lower chance are counted
 MOST_REASONS = 10  # unreachable groups whose reasons are given in full
@@ -88,7 +89,9 @@ def cutoff_for(
         unreachable = "best-precision" if goal.confidence is None else "nothing"
     check_choice(unreachable, get_args(Unreachable), name="unreachable")
     bound, n_effective = 1.0, None
-    if instances.weight is not None:  # scaled so that they sum to the effective number
+    if instances.weight is not None:
+        # Scaled so that they sum to the effective number: then the precision after one more
+        # incorrect sample, and standard errors, are those of so many samples of equal weight.
         largest, n_effective = float(instances.weight.max()), float(instances.n_units)
         if instances.cluster is None:
             n_effective = effective_number(instances.weight)
@@ -105,6 +108,7 @@ def cutoff_for(
             "known truth.\nHint: give at least one sample with truth."
         )
     curve = LevelCurve.of(evaluated)
+    # Of several levels with the best precision, the lowest: it calls the most.
     surest = int(np.flatnonzero(curve.precision == curve.precision.max())[-1])
     result = Result(
         n_samples=instances.n_samples,
@@ -151,7 +155,8 @@ def _fall_back(best: Cutoff, instances: Instances, unreachable: Unreachable) -> 
     if goal.confidence is not None:
         needed, n_units = fewest_units(goal.promise), instances.n_units
         if n_units < needed:
-            kind = "samples" if instances.cluster is None else "clusters"
+            kind = "sample" if instances.cluster is None else "cluster"
+            kind += "s" * (n_units != 1)
             reason = (
                 f"{describe_goal(goal)}: {n_units:,} {kind} cannot certify this; about "
                 f"{math.ceil(MORE_THAN_LEAST * needed):,} are needed ({needed:,} if all calls are "
@@ -197,6 +202,7 @@ def cutoff_on(
     """
     truth = Truth.of(truth)
 
+    # Everything that is given per sample is split in the same way.
     def take(rows: Index) -> list[Any]:
         return [None if x is None else x[rows] for x in (score, truth, weight, lpr)]
 
@@ -211,7 +217,9 @@ def cutoff_on(
         )
     cluster = truth.cluster_number
     is_certified, is_partial = goals[0].confidence is not None, not truth.is_complete
-    if is_certified and cluster is not None and cluster.max() + 1 < FEW_CLUSTERS:
+    # By the number of clusters alone, because a choice by their truth would void the test.
+    needs = fewest_units(goals[0].promise) if is_certified else 0
+    if cluster is not None and cluster.max() + 1 < FEW_CLUSTERS * needs:
         score, truth, weight, lpr = take(one_per_cluster(sample_keys(score, truth), cluster))
     share = None if profile is None else profile.implied_share
     is_planned = profile is not None and groups is None and (share is not None or not is_partial)
@@ -220,7 +228,7 @@ def cutoff_on(
         planning_rows, rows = split_at_random(score, truth, weight)
         *planning, _ = take(planning_rows)
         score, truth, weight, lpr = take(rows)
-    if is_partial:
+    if is_partial:  # before instances are listed: what is unknown never counts
         if planning is not None:
             # Also here from other samples: a share that depends on the tested truth would select.
             share = implied_share(planning[1], hierarchy, planning[2])

@@ -120,7 +120,8 @@ def label_levels(cutoff: Cutoff, hierarchy: Hierarchy) -> Float:
     """
     parts, group = parts_of(cutoff, hierarchy.n_labels)
     level = np.array([part.level for part in parts])[group]
-    negative = np.ascontiguousarray(-level[hierarchy.order][None])  # the largest is -min of -x
+    # The kernel takes minima from parents to children: the largest is -min of -x.
+    negative = np.ascontiguousarray(-level[hierarchy.order][None])
     min_down(negative, hierarchy.parent_ptr, hierarchy.parent_idx)
     return np.asarray(-negative[0][hierarchy.position])
 
@@ -269,7 +270,7 @@ REASONS = (
     "{lpr}, or that of a label above it, is below the least chance for a call.",
 )
 _NOTHING, _ALONE, _TOGETHER, _LIMIT, _LOW, _LOW_BLOCK, _UNLIKELY = range(len(REASONS))
-NAMED = 3  # number of other labels of a block that are named
+NAMED = 3  # number of other labels of a block that are named; blocks may have dozens
 
 
 def reason_codes(

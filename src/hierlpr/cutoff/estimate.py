@@ -20,13 +20,17 @@ Float = NDArray[np.float64]
 
 FEWEST_SAMPLES = 30
 STANDARD_ERRORS = 2.0
+# More levels make few certificates better, and each costs a column of moments.
 N_LEVELS = 200
-# Levels with fewer calls than this among the samples of the profile are not tested.
+# Levels with fewer calls than this among the samples of the profile are not tested: the precision
+# of so few calls does not tell which tests will pass.
 FEWEST_CALLS = 10
 # The chances that the model gives count like the truth of this many samples of a profile: they plan
 # tests better than the truth of few samples, and worse than that of many.
 CHANCE_SAMPLES = 300.0
-MIDDLE_TARGET = 0.9  # at which the gains of clusters are compared with those of their samples
+# The gains of clusters are compared with those of their samples at one target, since how much
+# samples of a cluster agree hardly depends on it.
+MIDDLE_TARGET = 0.9
 _INSTANCES = 2**20  # processed at a time, in whole samples
 
 
@@ -59,7 +63,7 @@ class LevelProfile:
         if instances.weight is not None:
             weight = instances.weight / instances.weight.max()
             instances = replace(instances, weight=weight * (n_units / weight.sum()))
-        # A score of 0 is not stored in a CSR matrix and is called at no level.
+        # Scores of 0 are called at no level. Without them, dense and CSR scores give one profile.
         instances = instances.take(instances.score > 0.0)
         level, limit = _spaced_levels(instances.score), _spaced_limits(instances)
         moments = np.zeros((5, limit.size, level.size))
@@ -304,23 +308,23 @@ def precision_caveats(
         for x in (np.ones(called.sample.size), called.truth)
     )
     caveats = []
-    unit_weight = np.ones(instances.n_units)
-    if weight is not None and instances.cluster is None:
-        unit_weight = weight
+    unit, unit_weight = "cluster", np.ones(instances.n_units)  # all clusters count equally
+    if instances.cluster is None:
+        unit, unit_weight = "sample", unit_weight if weight is None else weight
     if effective_number(unit_weight[calls > 0.0]) < FEWEST_SAMPLES:
-        caveats.append(f"fewer than {FEWEST_SAMPLES} samples have a call")
+        caveats.append(f"fewer than {FEWEST_SAMPLES} {unit}s have a call")
     if _largest_excess(instances, target) < STANDARD_ERRORS:
         caveats.append("at no level is the precision 2 standard errors above the target")
     without = (hits.sum() - hits) < target * (calls.sum() - calls) - 1e-9
     if without.any():
-        caveats.append("without one single sample the precision is below the target")
+        caveats.append(f"without one single {unit} the precision is below the target")
     most = float(calls.max())
     if weight is None and profile is not None:
         most = max(most, profile.most_calls(level))
     worse = hits.sum() / (calls.sum() + most)
     if 1.0 - worse > 1.5 * (1.0 - target):
         caveats.append(
-            "one more sample with as many calls as some have, all incorrect, would lower the "
+            f"one more {unit} with as many calls as some have, all incorrect, would lower the "
             f"precision to {worse:.3g}"
         )
     return f"{'; '.join(caveats)}." if caveats else ""

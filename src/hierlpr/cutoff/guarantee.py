@@ -26,15 +26,17 @@ from hierlpr.cutoff.instances import (
     sort_by_sample,
 )
 
-# Share of the largest stake that cannot lose everything on one sample.
+# Share of the largest stake: at 1, one sample with only incorrect calls would end the test.
 LARGEST_STAKE = 0.95
-# The mean square of the profile has the weight of this many calibration samples.
+# The mean square of the profile has the weight of this many calibration samples, so that the first
+# few do not set the stakes.
 PROFILE_WEIGHT = 50.0
 # The bets aim this much beyond the goal (in log wealth); otherwise they would only approach it.
 BEYOND = 0.003
 # Range of the table of stakes (log wealth below the goal); a lower wealth never recovers.
 _DEEPEST, _STEPS = 60.0, 100
-# Share of the error of a group for the tests above its surest level.
+# Share of the error of a group for the tests above its surest level, which matter only if a group
+# of ancestors needs such a level.
 RISING_SHARE = 0.1
 
 

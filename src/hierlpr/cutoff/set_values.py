@@ -24,7 +24,7 @@ from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.matrices import UpperSet, sample_ranges
 from hierlpr.joint.prior import reach_of
 
-TIE_BREAK = 2.0**-20  # largest relative change of a value to break ties
+TIE_BREAK = 2.0**-20  # largest relative change of a value to break ties, far below what matters
 RISKY = 5.0  # largest probability of a false label per sample, in multiples of the error
 
 Float = NDArray[np.float64]
@@ -66,7 +66,7 @@ def any_true_values(score: Float, hierarchy: Hierarchy, order: Index) -> Float:
     last = np.full((n_samples, n_labels), -1, dtype=np.intp)
     for parents, children in edge_columns(hierarchy):
         last[:, children] = np.maximum(last[:, children], place[:, parents])
-    none = np.log1p(-np.minimum(score, 1.0 - 2.0**-40))
+    none = np.log1p(-np.minimum(score, 1.0 - 2.0**-40))  # finite: it is subtracted below
     gained = np.take_along_axis(none, order, axis=1)
     row, child = np.nonzero(last >= 0)
     np.subtract.at(gained, (row, last[row, child]), none[row, child])

@@ -263,7 +263,8 @@ def set_level(
     if cluster is None:
         place = order_place(worst.size, error, confidence)
         return None if place is None else float(np.sort(worst)[place - 1])
-    # The new sample, of weight 1, may be the worst of all.
+    # The new sample, of weight 1, may be the worst of all. With clusters of one sample this is the
+    # k-th smallest value of `order_place`. Sums of shares are rounded, hence the tolerance.
     allowed = error * (int(cluster.max()) + 2) - 1.0
     order = np.argsort(-worst)
     above = np.cumsum(np.append(0.0, (1.0 / np.bincount(cluster)[cluster])[order]))[:-1]
