@@ -67,9 +67,13 @@ def test_from_scores_to_certified_calls(files, tmp_path):
     _, truth = files
     out = tmp_path / "audit"
     show = tmp_path / "show.csv"
-    show.write_text("sample,text\n" + "".join(f"p{i},<b>note</b>\n" for i in range(N)))
+    (tmp_path / "my pictures").mkdir()
+    (tmp_path / "my pictures" / "a.png").touch()
+    texts = ["<b>note</b>", "my pictures/a.png", "x" * 5000]
+    show.write_text("sample,text\n" + "".join(f"p{i},{texts[i % 3]}\n" for i in range(N)))
     done = start(files, out, "--show", show)
     assert "no calls are certified yet" in done.stdout
+    assert '"../my%20pictures/a.png"' in (out / "check.html").read_text()
     assert len({row["sample"] for row in rows_of(out / "check.csv")}) == 60
     answers = fill(out / "check.csv", truth, tmp_path / "a.csv", 20, sep=";", words=("0", "x"))
     done = run("--continue", out, "--answers", answers, "--json", tmp_path / "a.json")

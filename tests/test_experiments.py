@@ -263,6 +263,29 @@ def test_audits_under_attack():
         assert row["certified"] / N_RUNS == pytest.approx(share, abs=4 * error), row
 
 
+def test_recall_of_audits():
+    run, config = study("audit", "recall"), config_of("audit")
+    config["recall"] |= {"runs": 4, "checks": [100]}
+    expected = committed("audit/recall", ("population", "method", "checks"))
+    recall = {}
+    for row in run.study("diseases", run.populations(config)["diseases"], config):
+        whole = expected["diseases", row["method"], "100"]
+        error = float(whole["recall_se"]) * math.sqrt(int(whole["runs"]) / 4)
+        assert row["recall"] == pytest.approx(float(whole["recall"]), abs=4 * error), row
+        recall[row["method"]] = float(whole["recall"])
+    assert recall["audit"] > recall["calibrate"]
+
+
+def test_audits_of_real_names():
+    """A promise of 10 % with 90 % confidence, and a model that has learned other names."""
+    expected = committed("audit/names", ("set", "population", "method", "checks"))
+    assert {key[0] for key in expected if key[1] == "only other"} == {"its", "16s"}
+    for (_, _, method, _), row in expected.items():
+        if method in ("audit", "ranks", "genera"):
+            n = int(row["runs"])
+            assert int(row["exceeded"]) <= n * (0.1 + 3 * math.sqrt(0.09 / n)), row
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 @pytest.mark.filterwarnings("ignore:The scores of")  # a false alarm in 0.6 % of many batches

@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Unpack
+from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
@@ -211,16 +212,28 @@ def estimate_recall(audit: Audit, truth: Mapping[str, Sequence[str]]) -> tuple[f
 def _write_checks(audit: Audit, folder: Path, show: AnyPath | None, tasks: bool) -> None:
     """Write the page, the table and perhaps the tasks of the samples that are to be checked."""
     shown = {} if show is None else dict(_pairs(show))
-    if shown and not audit.shown().keys() & shown.keys():
+    drawn = audit.shown().keys() & shown.keys()
+    if shown and not drawn:
         samples = quote_names(list(shown), most=3)
         raise DataError(f"{show}: no sample to check is in its first column, which has {samples}.")
-    write_check_page(folder / PAGE, audit, show=shown)
+    links = {name: _link(shown[name], Path(show or "").parent, folder) for name in drawn}
+    write_check_page(folder / PAGE, audit, show=links)
     if tasks:
         write_tasks(folder, audit, show=shown)
     frame = audit.to_check(backend="pyarrow")
     names = [audit.hierarchy.name(label) for label in frame["label"].to_pylist()]
     frame = frame.append_column("name", pa.array(names, pa.string()))
     _write(folder / TABLE, frame.append_column("correct", pa.array([""] * len(names), pa.string())))
+
+
+def _link(text: str, origin: Path, folder: Path) -> str:
+    """Return the address, on a page in `folder`, of a file that a table in `origin` names."""
+    try:
+        if text and (origin / text).is_file():
+            return quote(Path(os.path.relpath(origin / text, folder)).as_posix())
+    except (OSError, ValueError):  # a long text is no name of a file
+        pass
+    return text
 
 
 def _write(path: Path, frame: Any) -> None:
