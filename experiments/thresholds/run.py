@@ -14,11 +14,11 @@ the lowest with 90 % correct calls among the samples that choose. ``per label`` 
 threshold per label. ``mapie`` is MAPIE's multi-label controller of precision (learn then test,
 confidence 0.9), if MAPIE is installed. Its precision is the mean of the samples' precisions, and 0
 for a sample without calls; samples without any label are left out, because it refuses them.
-``calibrated mapie`` turns the scores of each label into chances by isotonic regression on half of
-the samples; MAPIE's binary controller then certifies one threshold on all (sample, label) pairs of
-the other half, which it takes as independent. ``hierlpr`` fits
-on half of the samples and certifies its cutoff on the other half, with default options. Without
-MAPIE its rows stay as they are in ``runs.csv``: they do not depend on hierlpr.
+``calibrated mapie`` turns the scores of each label into chances by a logistic regression on half of
+the samples (isotonic regression finds half as much); MAPIE's binary controller then certifies one
+threshold on all (sample, label) pairs of the other half, which it takes as independent. ``hierlpr``
+fits on half of the samples and certifies its cutoff on the other half, with default options.
+Without MAPIE its rows stay as they are in ``runs.csv``: they do not depend on hierlpr.
 """
 
 import argparse
@@ -29,7 +29,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from sklearn.isotonic import IsotonicRegression
+from sklearn.linear_model import LogisticRegression
 
 from hierlpr import Hierarchy, HierLPR, simulate
 from hierlpr.exceptions import HierlprWarning
@@ -93,12 +93,16 @@ def calibrated_mapie(scores, truth, new, h, config):
 
     half = len(scores) // 2
     curves = [
-        IsotonicRegression(out_of_bounds="clip").fit(scores[:half, k], truth[:half, k])
-        for k in range(truth.shape[1])
+        LogisticRegression(C=1e3).fit(scores[:half, [k]], truth[:half, k]) if is_mixed else None
+        for k, is_mixed in enumerate(truth[:half].any(axis=0) & ~truth[:half].all(axis=0))
     ]
 
     def chances(x):
-        return np.column_stack([curve.predict(x[:, k]) for k, curve in enumerate(curves)])
+        chance = np.tile(truth[:half].mean(axis=0), (len(x), 1))  # of labels of one class
+        for k, curve in enumerate(curves):
+            if curve is not None:
+                chance[:, k] = curve.predict_proba(x[:, [k]])[:, 1]
+        return chance
 
     controller = BinaryClassificationController(
         lambda x: np.hstack([1.0 - x, x]), risk="precision", target_level=config["target"],
@@ -191,7 +195,7 @@ def summarize(rows: list[dict], target: float) -> list[dict]:
             "below_target": f"{(precision < target).mean():.2f}",
             "precision": f"{made.mean():.3f}" if made.size else "",
             "worst": f"{made.min():.3f}" if made.size else "",
-            "recall": f"{np.mean([float(r['recall']) for r in own]):.3f}",
+            "recall": f"{np.mean([float(r['recall']) for r in own]):.4f}",
             "contradictions": f"{np.mean([float(r['contradictions']) for r in own]):.3f}",
         })  # fmt: skip
     return lines
