@@ -47,7 +47,7 @@ def open_annotations(
         rows = list(_label_studio_rows(log, sample_column))
     places, samples, labels = zip(*rows, strict=True) if rows else ((), (), ())
     batch = pa.record_batch([pa.array(x, pa.string()) for x in (samples, labels)], _NAMES[:2])
-    return Source(log, tuple(_NAMES[:2]), "", rows=batch, places=places)
+    return Source(log, tuple(_NAMES[:2]), "", batch=batch, places=places)
 
 
 _NAMES = ["sample", "label", "score"]
@@ -69,7 +69,7 @@ def _predicted_rows(log: ReadReport, hierarchy: Hierarchy | None) -> Source:
         pa.array(scores.data),
     ]
     places = [f"sample {predictions.samples[i]!r}" for i in row.tolist()]
-    return Source(log, tuple(_NAMES), "", rows=pa.record_batch(columns, _NAMES), places=places)
+    return Source(log, tuple(_NAMES), "", batch=pa.record_batch(columns, _NAMES), places=places)
 
 
 def _gaf_rows(

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import csv
 import math
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from io import BytesIO
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -72,14 +74,32 @@ class Source:
     delimiter: str = ""  # empty for Parquet
     decimal: str = "."
     has_header: bool = True
-    rows: pa.RecordBatch | None = None  # of a file that is no table and was read whole
+    batch: pa.RecordBatch | None = None  # the rows of a file that is no table
     places: Sequence[Place] = ()  # of these rows
+    raw: bytes | None = None  # the text of a file that was read before
+
+    def rows(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield line number and cells of the rows of a text; without a header, of any length.
+
+        A quote is part of a name in files with tabs.
+        """
+        start, width = int(self.first_place or 0) + self.has_header, len(self.columns)
+        for number, line in numbered_lines(self.log.path, BytesIO(self.raw or b"")):
+            if number < start or line.startswith("#") or not line.strip():
+                continue
+            is_tabs = self.delimiter == "\t"
+            cells = line.split("\t") if is_tabs else split_line(line, self.delimiter)
+            if cells is None:
+                raise self._quote_error(number)
+            if self.has_header and len(cells) != width:
+                raise self._width_error(number, len(cells))
+            yield number, cells
 
     def chunks(self, columns: Sequence[int], n_rows: int = _ROWS) -> Iterator[Chunk]:
         """Yield some columns of all rows, at most `n_rows` at a time; those of text as text."""
-        if self.rows is not None:
-            for start in range(0, self.rows.num_rows, n_rows):
-                part = self.rows.slice(start, n_rows).select([self.columns[at] for at in columns])
+        if self.batch is not None:
+            for start in range(0, self.batch.num_rows, n_rows):
+                part = self.batch.slice(start, n_rows).select([self.columns[at] for at in columns])
                 yield part, self.places[start : start + n_rows].__getitem__
             return
         if self.delimiter:
@@ -164,13 +184,19 @@ class Source:
         width = len(self.columns)
         for number, cells in self._rows(first, block):
             if cells is None:
-                hint = "a quoted value ends on its line; a quote inside it is written twice."
-                return self.log.file_error("the quotes do not match.", line=number, hint=hint)
+                return self._quote_error(number)
             if len(cells) != width:
-                hint = "is the delimiter right, and is a value with a comma in quotes?"
-                text = f"the row has {len(cells):,} columns, expected {width:,}."
-                return self.log.file_error(text, line=number, hint=hint)
+                return self._width_error(number, len(cells))
         return self.log.file_error(f"the rows cannot be read ({why}).", line=first)
+
+    def _quote_error(self, number: int) -> FileError:
+        hint = "a quoted value ends on its line; a quote inside it is written twice."
+        return self.log.file_error("the quotes do not match.", line=number, hint=hint)
+
+    def _width_error(self, number: int, n_cells: int) -> FileError:
+        hint = "is the delimiter right, and is a value with a comma in quotes?"
+        text = f"the row has {n_cells:,} columns, expected {len(self.columns):,}."
+        return self.log.file_error(text, line=number, hint=hint)
 
 
 def _row_text(start: int, row: int) -> str:
@@ -210,6 +236,25 @@ def open_source(log: ReadReport, *, sep: str | None = None, decimal: str = ".") 
     if cells is None:
         raise log.file_error("the quotes of the first row do not match.", line=number)
     return Source(log, tuple(cell.strip() for cell in cells), number, delimiter, decimal)
+
+
+def open_text(path: AnyPath, raw: bytes, header_at: int | None = None) -> Source:
+    """Return the text of a tool's file for `Source.rows`; `header_at` counts lines from 0.
+
+    Files without a header have tabs.
+    """
+    log = ReadReport(os.fspath(path))
+    if header_at is None:
+        return Source(log, (), 1, "\t", has_header=False, raw=raw)
+    _, line = next(islice(numbered_lines(path, BytesIO(raw)), header_at, None))
+    delimiter = "\t" if "\t" in line else ","
+    cells = line.split("\t") if delimiter == "\t" else split_line(line, ",")
+    if cells is None:
+        raise log.file_error("the quotes of the first row do not match.", line=header_at + 1)
+    names = tuple(cell.strip(' "') for cell in cells)
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise log.file_error("the column occurs twice.", line=header_at + 1, column=twice[0])
+    return Source(log, names, header_at + 1, delimiter, raw=raw)
 
 
 def is_table(path: AnyPath) -> bool:

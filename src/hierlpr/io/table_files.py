@@ -106,7 +106,7 @@ class TableFile:
     @property
     def n_rows(self) -> int | None:
         """Number of rows of a file that was read whole, otherwise None."""
-        return None if self._source.rows is None else self._source.rows.num_rows
+        return None if self._source.batch is None else self._source.batch.num_rows
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -324,7 +324,7 @@ def open_table(
     return TableFile(
         content=content,
         layout="wide" if is_wide else "long",
-        is_cafa=log.format.startswith("CAFA") or source.rows is not None,
+        is_cafa=log.format.startswith("CAFA") or source.batch is not None,
         log=log,
         _source=source,
         _columns=places,

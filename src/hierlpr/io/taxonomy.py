@@ -8,7 +8,6 @@ a header; files with one have a column of paths, columns for each rank, or a row
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
@@ -19,7 +18,8 @@ import numpy as np
 from hierlpr._utils import AnyPath
 from hierlpr.exceptions import DataError
 from hierlpr.io.lineages import RANKS, Collector, Entry, Float, Index, Listed, Predictions, quote
-from hierlpr.io.reading import file_error, numbered_lines
+from hierlpr.io.reading import file_error
+from hierlpr.io.sources import Source, open_text
 
 Cells = list[str]
 Parse = Callable[[Cells], Iterable[Entry]]
@@ -45,57 +45,8 @@ _HINTS = {
 }
 
 
-class TextTable:
-    """The rows of a text file below its head: comments, a header, and the types of QIIME 2.
-
-    `header_at` is the line of the header, counted from 0; files without one have tabs. A quote is
-    part of a name in files with tabs.
-    """
-
-    def __init__(self, path: AnyPath, raw: bytes, header_at: int | None = None) -> None:
-        self.path, self.raw = path, raw.rstrip(b"\r\n")
-        self.header: Cells = []
-        self.head: list[bytes] = []
-        self.delimiter = "\t"
-        if header_at is None:
-            return
-        lines = self.raw.split(b"\n", header_at + 2)
-        has_types = b"".join(lines[header_at + 1 :][:1]).startswith(b"#q2:types")
-        self.head = lines[: header_at + 1 + has_types]
-        header = lines[min(header_at, len(lines) - 1)].decode(errors="replace")
-        self.delimiter = "\t" if "\t" in header else ","
-        try:
-            cells = next(csv.reader([header], delimiter=self.delimiter))
-        except csv.Error as error:
-            hint = "is this a table whose lines end with a newline?"
-            raise file_error(path, f"line {header_at + 1}", f"{quote(error)}.", hint) from None
-        self.header = [x.strip(' "\r') for x in cells]
-        if twice := [x for x in self.header if self.header.count(x) > 1]:
-            text = f"the column {quote(twice[0])} occurs twice."
-            raise file_error(path, f"line {header_at + 1}", text)
-
-    def rows(self) -> Iterator[tuple[int, Cells]]:
-        """Yield the number of the line and the cells of each sample."""
-        lines = (line for _, line in numbered_lines(self.path, io.BytesIO(self.raw)))
-        for _ in self.head:
-            next(lines)
-        options: Any = {} if self.delimiter == "," else {"quoting": csv.QUOTE_NONE}
-        reader = csv.reader(lines, delimiter=self.delimiter, **options)
-        try:
-            for cells in reader:
-                if not cells or (self.header and len(cells) != len(self.header)):
-                    expected = len(self.header) or 2
-                    raise csv.Error(f"expected {expected} columns, got {len(cells)}")
-                yield len(self.head) + reader.line_num, cells
-        except csv.Error as error:
-            hint = "a name that holds the separator must be in double quotes."
-            place = f"line {len(self.head) + reader.line_num}"
-            text = "a carriage return inside a row" if "new-line" in str(error) else str(error)
-            raise file_error(self.path, place, f"{text}.", hint) from None
-
-
 def _read_table(
-    table: TextTable,
+    table: Source,
     kind: str,
     functions: tuple[Parse, Cut],
     columns: Sequence[str],
@@ -104,7 +55,7 @@ def _read_table(
 ) -> Predictions:
     """Read a text file; `columns` names the cells after the first, `shown` has readable names."""
     parse, cut = functions
-    found = Collector(table.path, kind, "line {}", shown)
+    found = Collector(table.log.path, kind, "line {}", shown)
     for number, cells in table.rows():
         try:
             entries = parse(cells)
@@ -129,8 +80,9 @@ def _read_table(
         n_kept[row[at]] = found.place[at] + 1  # placeholder names count
         cuts = zip(table.rows(), n_kept.tolist(), strict=True)
         rows = (cut(cells, n) for (_, cells), n in cuts)
+        head = (table.raw or b"").split(b"\n")[: next(table.rows())[0] - 1]
         with open(out, "w", encoding="utf-8", newline="") as stream:
-            stream.writelines(line.decode().rstrip("\r") + "\n" for line in table.head)
+            stream.writelines(line.decode().rstrip("\r") + "\n" for line in head)
             if table.delimiter == ",":
                 csv.writer(stream, lineterminator="\n").writerows(rows)
             else:
@@ -231,7 +183,7 @@ PATH_FORMATS = (
 def read_paths(path: AnyPath, raw: bytes, form: PathFormat) -> Predictions:
     """Read a file with one path per sample in which every name has its confidence."""
     has_header = raw[:20].lower().startswith(b"otu\tsize\ttaxonomy")
-    table = TextTable(path, raw, 0 if has_header else None)
+    table = open_text(path, raw, 0 if has_header else None)
     first, sep = form.first, form.separator
 
     def pieces(cells: Cells) -> Cells:
@@ -255,7 +207,7 @@ def read_paths(path: AnyPath, raw: bytes, form: PathFormat) -> Predictions:
         changed = [*cells[:at], text, *cells[at + 1 :]]
         return form.complete(changed, parts[:n], parts[n:])
 
-    columns = table.header[1:] or form.columns
+    columns = table.columns[1:] or form.columns
     style: dict[str, Any] = {"separator": sep, "end": form.end} if sep else {}
     return _read_table(table, form.kind, (parse, cut), columns, **style)
 
@@ -266,15 +218,15 @@ def read_qiime(path: AnyPath, raw: bytes, at: int | None = None) -> Predictions:
     There is one confidence per rank, or one that all names take. QIIME 1 has no header: sample,
     path and confidence, and perhaps more, with the path in column `at`.
     """
-    table = TextTable(path, raw, 0 if at is None else None)
+    table = open_text(path, raw, 0 if at is None else None)
     score: int | None = 2
     if at is None:
-        lower = [name.lower() for name in table.header]
+        lower = [name.lower() for name in table.columns]
         at = lower.index("taxon")
         score = next((lower.index(x) for x in ("confidence", "consensus") if x in lower), None)
     if score is None:
         text = "there is no column of confidences."
-        if len(table.header) == 2:
+        if len(table.columns) == 2:
             text += " These are names alone, as of a reference database."
         raise file_error(path, "line 1", text, _HINTS["qiime2"])
 
@@ -294,8 +246,8 @@ def read_qiime(path: AnyPath, raw: bytes, at: int | None = None) -> Predictions:
         return [changed.get(i, cell) for i, cell in enumerate(cells)]
 
     separator = "; " if b"; " in raw else ";"
-    columns = table.header[1:] or ("taxonomy", "confidence")
-    kind = "qiime2" if table.header else "qiime1"
+    columns = table.columns[1:] or ("taxonomy", "confidence")
+    kind = "qiime2" if table.columns else "qiime1"
     return _read_table(table, kind, (parse, cut), columns, separator=separator)
 
 
@@ -326,19 +278,19 @@ def _level_functions(
 
 def read_dada2(path: AnyPath, raw: bytes, confidences: tuple[AnyPath, bytes] | None) -> Predictions:
     """Read DADA2's names and bootstraps: one table with ``tax.`` and ``boot.``, or two tables."""
-    table = TextTable(path, raw, 0)
-    columns, prefix = table.header, "boot."
+    table = open_text(path, raw, 0)
+    columns, prefix = table.columns, "boot."
     scores: dict[str, Cells] | None = None
     if confidences is not None:
-        other = TextTable(*confidences, 0)
-        columns, prefix = other.header, ""
+        other = open_text(*confidences, 0)
+        columns, prefix = other.columns, ""
         scores = {}
         for line, cells in other.rows():
             if scores.setdefault(cells[0], cells) is not cells:
                 text = f"the sequence {quote(cells[0])} occurs more than once."
-                raise file_error(other.path, f"line {line}", text, "give one row per sequence.")
+                raise file_error(other.log.path, f"line {line}", text, "give one row per sequence.")
     levels = []
-    for at, name in enumerate(table.header):
+    for at, name in enumerate(table.columns):
         rank = name.removeprefix("tax.")
         if at == 0 or rank.lower() not in RANKS.values():
             continue
@@ -347,15 +299,15 @@ def read_dada2(path: AnyPath, raw: bytes, confidences: tuple[AnyPath, bytes] | N
             raise file_error(path, "line 1", text, _HINTS["dada2"])
         levels.append((rank.lower(), at, columns.index(prefix + rank), (at,)))
     functions = _level_functions(levels, "NA", scores)
-    return _read_table(table, "dada2", functions, table.header[1:])
+    return _read_table(table, "dada2", functions, table.columns[1:])
 
 
 def read_mapmycells_csv(path: AnyPath, raw: bytes) -> Predictions:
     """Read comment lines, then for each level the columns of its label, name and confidence."""
     lines = raw[: 1 << 20].rstrip(b"\r\n").split(b"\n")
     at = next((i for i, x in enumerate(lines) if not x.startswith(b"#")), len(lines) - 1)
-    table = TextTable(path, raw, at)
-    column = {name: i for i, name in enumerate(table.header)}
+    table = open_text(path, raw, at)
+    column = {name: i for i, name in enumerate(table.columns)}
     levels, shown_at = [], []
     for rank in (x.removesuffix("_label") for x in column if x.endswith("_label")):
         score = next((rank + x for x in _CONFIDENCES if rank + x in column), None)
@@ -371,7 +323,7 @@ def read_mapmycells_csv(path: AnyPath, raw: bytes) -> Predictions:
         raise file_error(path, f"line {at + 1}", text, _HINTS["mapmycells"])
     names = {cells[i]: cells[k] for _, cells in table.rows() for i, k in shown_at if cells[k]}
     functions = _level_functions(levels, "")
-    return _read_table(table, "mapmycells", functions, table.header[1:], names, names=True)
+    return _read_table(table, "mapmycells", functions, table.columns[1:], names, names=True)
 
 
 # -- one row per sample and name ----------------------------------------------------------------
@@ -408,8 +360,8 @@ def sample_of_row(cells: Cells, file: int | None, start: int | None) -> str:
 
 def read_detections(path: AnyPath, raw: bytes) -> Predictions:
     """Read a table with one row per sample and name, of which the highest confidence counts."""
-    table = TextTable(path, raw, 0)
-    file, start, at, other, score = row_columns(table.header) or (0, None, 1, None, 2)
+    table = open_text(path, raw, 0)
+    file, start, at, other, score = row_columns(table.columns) or (0, None, 1, None, 2)
     found = Collector(path, "detections" if start is None else "windows", "line {}")
 
     def rows() -> Iterator[Listed]:
@@ -417,6 +369,6 @@ def read_detections(path: AnyPath, raw: bytes) -> Predictions:
             name = cells[at], "" if other is None else cells[other], cells[score]
             yield number, sample_of_row(cells, file, start), [name]
 
-    is_species = table.header[at].strip().lower() == "scientific name"
+    is_species = table.columns[at].strip().lower() == "scientific name"
     found.add_listed(rows(), rank="species" if is_species else "")
     return found.finish(style={})

@@ -34,6 +34,7 @@ from hierlpr.io.lineages import (
 )
 from hierlpr.io.predictions import unpack_artifact
 from hierlpr.io.reading import file_error, load_json, read_bytes
+from hierlpr.io.sources import open_text
 
 _COLUMNS = (
     *("truth", "taxon", "taxonomy", "label", "name", "scientificname", "scientific name"),
@@ -208,12 +209,12 @@ def _read_table(
     option: str,
 ) -> Names:
     """Read a table with a header; of two columns, samples and names, it may be missing."""
-    table = taxonomy.TextTable(path, raw, 0)
-    header = [name.lower() for name in table.header]
+    table = open_text(path, raw, 0)
+    header = [name.lower() for name in table.columns]
 
     def named(wanted: str, option: str) -> int:
         if wanted.strip().lower() not in header:
-            hint = f"choose one with {option}=; there are {quote_names(table.header)}."
+            hint = f"choose one with {option}=; there are {quote_names(table.columns)}."
             raise file_error(path, "line 1", f"no column {quote(wanted)}.", hint, (option,))
         return header.index(wanted.strip().lower())
 
@@ -225,13 +226,13 @@ def _read_table(
     elif len(ranks) > 1:
         columns = ranks
     if not columns and len(header) != 2:
-        hint = f"choose one with truth_column=; there are {quote_names(table.header)}."
+        hint = f"choose one with truth_column=; there are {quote_names(table.columns)}."
         text = "which column has the true names?"
         raise file_error(path, "line 1", text, hint, ("truth_column",))
     rows: Iterable[tuple[int, list[str]]] = table.rows()
-    is_path = SEPARATOR in table.header[-1]
-    if not columns and (is_path or samples.row(table.header[0]) is not None):  # no header
-        rows = chain([(1, table.header)], rows)
+    is_path = SEPARATOR in table.columns[-1]
+    if not columns and (is_path or samples.row(table.columns[0]) is not None):  # no header
+        rows = chain([(1, list(table.columns))], rows)
     columns = columns or [1]
     kept = list(rows)
     window = taxonomy.row_columns([*header, "name", "score"]) or (None, None)
