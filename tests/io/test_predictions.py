@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import sparse
 
 from cases import deepest_labels
 from hierlpr import Hierarchy
@@ -218,10 +217,6 @@ def cells():
         index=["c1", "c2", "c3"],
     )
     data = anndata.AnnData(np.zeros((3, 2), dtype=np.float32), obs=obs)
-    frame = pd.DataFrame(
-        [[0.5, 0.25, 0.1], [0, 0.5, 0.2], [0, 0, 1]], obs.index, ["T;T4", "T;T8", "B"]
-    )
-    data.obsm["probabilities"] = frame
     return data
 
 
@@ -233,8 +228,6 @@ def test_anndata_levels_scores_and_truth(cells, tmp_path):
     cells.write_h5ad(path)
     named = read_predictions(path, levels=["class"], confidences="class_conf")
     assert listed(named, 2) == {"B": 0.7}
-    scores = read_predictions(path, obsm="probabilities")
-    assert listed(scores, 0) == {"T": 0.75, "B": 0.1, "T;T4": 0.5, "T;T8": 0.25}
     rows, truth, notes = read_true_names(path, found, column="truth")
     assert rows.tolist() == [0, 1]
     assert truth.sum() == 3
@@ -256,7 +249,6 @@ def test_anndata_levels_scores_and_truth(cells, tmp_path):
         ({"levels": ["class"], "confidences": []}, "obs"),
         ({}, "obs"),
         ({"levels": ["class"], "confidences": ["truth"]}, "cell 0"),
-        ({"obsm": "nothing"}, "obsm"),
     ],
 )
 def test_anndata_without_what_is_asked_for(cells, options, place):
@@ -264,15 +256,6 @@ def test_anndata_without_what_is_asked_for(cells, options, place):
         read_predictions(cells, **options)
     with pytest.raises(FileError, match="obs"):
         read_true_names(cells, read_predictions(cells, **LEVELS))
-    cells.obsm["bad"] = np.full((3, 1), 2.0)
-    with pytest.raises(FileError, match="no names"):
-        read_predictions(cells, obsm="bad")
-    cells.uns["bad_names"] = ["T"]
-    with pytest.raises(FileError, match=r"cell 'c1', column 'T'"):
-        read_predictions(cells, obsm="bad")
-    cells.obsm["text"] = pd.DataFrame({"T": ["x"] * 3}, index=cells.obs_names)
-    with pytest.raises(FileError, match=r"obsm\['text'\]: .*could not convert string"):
-        read_predictions(cells, obsm="text")
 
 
 @pytest.mark.parametrize("kind", ["external link", "external data", "virtual data"])
@@ -296,11 +279,7 @@ def test_anndata_that_points_into_another_file_is_refused(cells, tmp_path, kind)
         read_predictions(path, levels=["class_name"], confidences=["class_p"])
 
 
-def test_anndata_with_sparse_scores_and_missing_numbers(cells):
-    dense = cells.obsm["probabilities"]
-    cells.obsm["sparse"], cells.uns["sparse_names"] = sparse.csr_matrix(dense), list(dense)
-    scores = read_predictions(cells, obsm="sparse").scores
-    assert (scores != read_predictions(cells, obsm="probabilities").scores).nnz == 0
+def test_anndata_with_missing_numbers(cells):
     cells.obs["class_conf"] = pd.array([None, 1, 1], dtype="Int64")
     found = read_predictions(
         cells, levels=LEVELS["levels"], confidences="class_conf, subclass_conf"

@@ -61,7 +61,6 @@ from hierlpr.io.predictions import FORMATS
     help="DADA2: the table of bootstraps. .h5ad: columns of obs, separated by commas.",
 )
 @click.option("--levels", metavar="NAMES", help=".h5ad: columns of obs with names, coarsest first.")
-@click.option("--obsm", metavar="KEY", help=".h5ad: a matrix of scores in obsm.")
 @opt.calibration_share
 @opt.seed
 @opt.json_out
@@ -88,7 +87,7 @@ def assign(
         raise click.UsageError("give --truth to learn, or --model to name new samples.")
     names = ("error", "precision", "confidence", "truth_column", "sample_column", "clusters")
     learning = opt.take(options, (*names, "calibration_share", "seed"))
-    more: dict[str, Any] = opt.take(options, ("obsm", "confidences", "report"))
+    more: dict[str, Any] = opt.take(options, ("confidences", "report"))
     more["levels"] = [x.strip() for x in (options["levels"] or "").split(",") if x.strip()]
     if hierarchy is not None:
         more["hierarchy"] = load_hierarchy(hierarchy).hierarchy

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from hierlpr._utils import AnyPath, require
 from hierlpr._utils.checks import quote_names
@@ -71,21 +70,17 @@ def _foreign_link(group: Any, visited: set[Any]) -> str | None:
     return None
 
 
-def read_anndata(
-    source: Any, *, obsm: str | None, levels: Sequence[str], confidences: Sequence[str]
-) -> Predictions:
-    """Read scores in obsm, or columns of names and of confidences in obs."""
+def read_anndata(source: Any, *, levels: Sequence[str], confidences: Sequence[str]) -> Predictions:
+    """Read columns of names and of confidences in obs."""
     path, data = open_anndata(source)
     found = Collector(path, "anndata", "cell {}")
-    matrix = None if obsm is None else _add_matrix(found, data, obsm)
-    if obsm is None:
-        _add_levels(found, data, levels, confidences)
+    _add_levels(found, data, levels, confidences)
 
     def rewrite(predictions: Predictions, label: Index, chance: Float, out: AnyPath) -> None:
         named = write_obs(data, predictions.hierarchy, predictions.ranks, label, chance)
         named.write_h5ad(out)
 
-    return found.finish(style={"names": True}, rewrite=rewrite, scores=matrix)
+    return found.finish(style={"names": True}, rewrite=rewrite)
 
 
 def _add_levels(
@@ -95,9 +90,9 @@ def _add_levels(
     columns = [str(name) for name in data.obs.columns]
     if not levels or len(levels) != len(confidences):
         text = f"{len(levels)} columns of names and {len(confidences)} of confidences."
-        hint = "name both, coarsest first, with levels= and confidences=, or a matrix with obsm=; "
+        hint = "name both, coarsest first, with levels= and confidences=; "
         hint += f"obs has {quote_names(columns)}."
-        raise file_error(found.path, "obs", text, hint, ("levels", "confidences", "obsm"))
+        raise file_error(found.path, "obs", text, hint, ("levels", "confidences"))
     names, scores = (
         zip(*(obs_column(found.path, data, x) for x in given), strict=True)
         for given in (levels, confidences)
@@ -117,41 +112,6 @@ def obs_column(path: AnyPath, data: Any, name: str | None) -> list[str]:
         raise file_error(path, "obs", text, f"{hint}one with truth_column=.", ("truth_column",))
     column = data.obs[name].astype(object)
     return [str(x) for x in column.where(column.notna(), "")]
-
-
-def _add_matrix(found: Collector, data: Any, key: str) -> sparse.csr_array:
-    """Return a matrix of obsm whose columns are names or paths, with sums for their ancestors."""
-    if key not in data.obsm:
-        known = quote_names(list(data.obsm.keys()))
-        raise file_error(found.path, "obsm", f"there is no {quote(key)}.", f"there are {known}.")
-    matrix = data.obsm[key]
-    names = getattr(matrix, "columns", data.uns.get(f"{key}_names"))
-    where = f"obsm[{quote(key)}]"
-    if names is None or matrix.ndim != 2 or len(names) != matrix.shape[1]:
-        hint = f"store a data frame, or the names of its columns in uns['{key}_names']."
-        raise file_error(found.path, where, "its columns have no names.", hint)
-    try:
-        dense = matrix.toarray() if sparse.issparse(matrix) else matrix
-        values = np.asarray(dense, dtype=np.float64)
-        pieces = (enumerate(str(name).split(";"), start=1) for name in names)
-        paths = [found.path_to((f"depth {i}", x) for i, x in path) for path in pieces]
-    except (TypeError, ValueError) as error:
-        raise file_error(found.path, where, f"{quote(error)}.") from None
-    bad = np.argwhere(~((values >= 0.0) & (values <= 1.0 + 1e-6)))
-    if bad.size:
-        row, column = bad[0]
-        place = f"{where}, cell {quote(data.obs_names[row])}, column {quote(names[column])}"
-        text = f"the score {values[row, column]:g} is not from 0 to 1."
-        raise file_error(found.path, place, text)
-    own = [path[-1] for path in paths]
-    if -1 in own or len(set(own)) < len(own):
-        raise file_error(found.path, where, "two columns have the same name, or one has none.")
-    above = np.zeros((len(own), len(found.parent)))
-    for i, path in enumerate(paths):
-        above[i, [*(x for x in path if x not in own), own[i]]] = 1.0
-    for number, cell in enumerate(data.obs_names):
-        found.add_scores(number, str(cell), {})
-    return sparse.csr_array(np.minimum(values @ above, 1.0))
 
 
 def write_obs(

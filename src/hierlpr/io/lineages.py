@@ -233,10 +233,8 @@ class Collector:
         """Return the error for a sample."""
         return file_error(self.path, self.place.format(number), text, hint)
 
-    def finish(
-        self, *, style: Mapping[str, Any], scores: sparse.csr_array | None = None, **others: Any
-    ) -> Predictions:
-        """Build the predictions; `scores` is used instead of the scores added."""
+    def finish(self, *, style: Mapping[str, Any], **others: Any) -> Predictions:
+        """Build the predictions."""
         if not self._samples:
             raise file_error(self.path, "", "there are no predictions in it.")
         if not self.parent:
@@ -244,9 +242,8 @@ class Collector:
             raise file_error(self.path, "", text, "is it the right file?")
         ids, called = self._names()
         edges = [(ids[p], ids[i]) for i, p in enumerate(self.parent) if p >= 0]
-        if scores is None:
-            entries = (self._checked_scores(), np.array(self._label), np.array(self._ptr))
-            scores = sparse.csr_array(entries, shape=(len(self._samples), len(ids)))
+        entries = (self._checked_scores(), np.array(self._label), np.array(self._ptr))
+        scores = sparse.csr_array(entries, shape=(len(self._samples), len(ids)))
         pairs = [(name, ids[i]) for name, i in self.pairs]
         return Predictions(
             path=str(self.path),

@@ -21,6 +21,7 @@ from hierlpr._utils import AnyPath
 from hierlpr._utils.checks import quote_names
 from hierlpr._utils.files import atomic_output
 from hierlpr.data.frames import path_labels
+from hierlpr.data.listed import close_listed
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io import taxonomy
@@ -58,7 +59,6 @@ def read_predictions(
     hierarchy: Hierarchy | None = None,
     confidences: AnyPath | Sequence[str] | None = None,
     levels: Sequence[str] = (),
-    obsm: str | None = None,
 ) -> Predictions:
     """Read what a taxonomic, camera-trap or cell-typing tool predicted.
 
@@ -72,14 +72,12 @@ def read_predictions(
         DADA2: the table of bootstraps. AnnData: the columns of obs with confidences.
     levels : list of str
         AnnData: the columns of obs with names, coarsest first.
-    obsm : str, optional
-        AnnData: the key of a matrix of scores, used instead of `levels`.
     """
     if is_anndata(path):
         given = confidences or ()
         names = given.split(",") if isinstance(given, str) else given
         columns = [name.strip() for name in names]  # type: ignore[union-attr]
-        found = read_anndata(path, obsm=obsm, levels=levels, confidences=columns)
+        found = read_anndata(path, levels=levels, confidences=columns)
     else:
         raw = read_bytes(path)
         found = _recognise(path, unpack_artifact(path, raw), confidences)
@@ -200,18 +198,11 @@ def take_columns(
     entries = (scores.data[order], (row[order], at[order]))
     moved = sparse.csr_array(entries, shape=(scores.shape[0], hierarchy.n_labels))
     if found.format in UNCLOSED:
-        moved = _largest_below(moved, hierarchy)
+        closed = close_listed(moved, hierarchy)
+        parts = (closed.value, closed.label, closed.row_ptr)
+        moved = sparse.csr_array(parts, shape=moved.shape)
+        moved.sort_indices()
     return moved, is_unknown
-
-
-def _largest_below(scores: sparse.csr_array, hierarchy: Hierarchy) -> sparse.csr_array:
-    """Give every label above a listed one at least its score."""
-    columns = [scores[:, [i]] for i in range(hierarchy.n_labels)]
-    level = dict(zip(hierarchy.labels, hierarchy.levels.tolist(), strict=True))
-    for parent, child in sorted(hierarchy.edges, key=lambda edge: -level[edge[1]]):
-        above, below = hierarchy.index(parent), hierarchy.index(child)
-        columns[above] = columns[above].maximum(columns[below])
-    return sparse.csr_array(sparse.hstack(columns, format="csr"))
 
 
 def _with_hierarchy(found: Predictions, hierarchy: Hierarchy) -> Predictions:

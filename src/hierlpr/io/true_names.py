@@ -44,7 +44,7 @@ _BLANKS = {"observationtype": "blank", "is_blank": "1"}  # columns that say that
 # Names of a path are separated by ; or |, those with a prefix also by commas.
 _BETWEEN = re.compile(r"[;|]|,(?=\s*[a-z]{1,2}(?:__|:))")
 _FEW = 20  # names of a rank, from which on it is said that none of them is predicted
-Names = list[tuple[str, str, str]]  # place, sample, name
+Names = list[tuple[str, str]]  # sample, name
 
 
 def read_true_names(
@@ -72,14 +72,14 @@ def read_true_names(
     several: set[int] = set()
     counts, unknown = Counter[str](), Counter[str]()
     pairs = _read_names(path, column, sample_column, samples)
-    for _, sample, name in pairs:
+    for sample, name in pairs:
         row = samples.row(sample)
         if not has_name(name) or row is None:
             counts["true names are empty or belong to samples without a prediction"] += 1
         elif name_of.setdefault(row, name) != name:
             several.add(row)
     if not name_of:
-        given = [sample for _, sample, _ in pairs]
+        given = [sample for sample, _ in pairs]
         text = f"none of its samples is in {predictions.path}."
         hint = f"its samples are {quote_names(given, most=3)}, those of the predictions "
         hint += f"{quote_names(predictions.samples, most=3)}; sample_column= names another column."
@@ -133,13 +133,13 @@ def read_cluster_ids(
     """Return the cluster of each sample, from a mapping, a table, or a column of the truth."""
     names = SampleNames(samples)
     if isinstance(clusters, Mapping):
-        rows = [("", str(sample), str(cluster)) for sample, cluster in clusters.items()]
+        rows = [(str(sample), str(cluster)) for sample, cluster in clusters.items()]
     elif os.path.isfile(clusters):
         rows = _read_names(clusters, None, sample_column, names)
     else:
         rows = _read_names(truth, clusters, sample_column, names, option="clusters")
     ids = [""] * len(samples)
-    for _, sample, cluster in rows:
+    for sample, cluster in rows:
         if (row := names.row(sample)) is not None and ids[row] not in ("", cluster):
             text = f"{quote(ids[row])} and {quote(cluster)} are clusters of sample {quote(sample)}."
             raise DataError(f"clusters: {text}\nHint: a sample belongs to one cluster.")
@@ -186,12 +186,12 @@ def _read_names(
     samples: SampleNames,
     option: str = "truth_column",
 ) -> Names:
-    """Read place, sample and name of every row; the `option` chose the column of names."""
+    """Read sample and name of every row; the `option` chose the column of names."""
     if is_anndata(path):
         called, data = open_anndata(path)
         names = obs_column(called, data, column)
         cells = [str(name) for name in data.obs_names]
-        return [(f"cell {i}", *x) for i, x in enumerate(zip(cells, names, strict=True))]
+        return list(zip(cells, names, strict=True))
     raw = unpack_artifact(path, read_bytes(path))
     if raw.lstrip()[:1] == b"{":
         return _read_coco(path, load_json(path, raw), samples)
@@ -234,7 +234,7 @@ def _read_table(
     if not columns and (is_path or samples.row(table.columns[0]) is not None):  # no header
         rows = chain([(1, list(table.columns))], rows)
     columns = columns or [1]
-    kept = list(rows)
+    kept = [cells for _, cells in rows]
     window = taxonomy.row_columns([*header, "name", "score"]) or (None, None)
     if sample_column is not None:
         place: tuple[int | None, int | None] = (named(sample_column, "sample_column"), None)
@@ -242,16 +242,16 @@ def _read_table(
         place = window[:2]
     else:
         found = [
-            sum(samples.row(cells[i]) is not None for _, cells in kept) for i in range(len(header))
+            sum(samples.row(cells[i]) is not None for cells in kept) for i in range(len(header))
         ]
         place = (max(range(len(header)), key=lambda i: (found[i], -i)), None)
     blanks = [(header.index(x), text) for x, text in _BLANKS.items() if x in header]
     names: Names = []
-    for line, cells in kept:
+    for cells in kept:
         name = SEPARATOR.join(cells[i] for i in columns).strip(SEPARATOR)
         if not has_name(name) and any(cells[i].lower() == text for i, text in blanks):
             name = "blank"
-        names.append((f"line {line}", taxonomy.sample_of_row(cells, *place), name))
+        names.append((taxonomy.sample_of_row(cells, *place), name))
     return names
 
 
@@ -261,7 +261,7 @@ def _read_coco(path: AnyPath, content: Any, samples: SampleNames) -> Names:
     def by_id(key: str, name: str) -> dict[Any, str]:
         return {field(x, "id", int, str): field(x, name, str) for x in field(content, key, list)}
 
-    names, where = {}, "categories"
+    names, where = dict[tuple[str, str], None](), "categories"
     try:
         name_of = by_id(where, "name")
         where = "images"
@@ -271,14 +271,13 @@ def _read_coco(path: AnyPath, content: Any, samples: SampleNames) -> Names:
             name = name_of[field(note, "category_id", int, str)]
             image = field(note, "image_id", str, int)
             sample = file_of[image] if samples.row(file_of[image]) is not None else str(image)
-            pair = (sample, "blank" if name == "empty" else name)
-            names[pair] = (where, *pair)
+            names[sample, "blank" if name == "empty" else name] = None
     except KeyError as error:
         text = f"{quote(error.args[0])} is not defined in the file."
         raise file_error(path, where, text) from None
     except ValueError as error:
         raise file_error(path, where, str(error)) from None
-    return list(names.values())
+    return list(names)
 
 
 def _read_label_studio(path: AnyPath, tasks: list[Any], samples: SampleNames) -> Names:
@@ -293,7 +292,7 @@ def _read_label_studio(path: AnyPath, tasks: list[Any], samples: SampleNames) ->
         texts += [re.sub(r"^.*[\\/][0-9a-f]{8}-", "", x) for x in texts]
         texts.append(str(task.get("id", i)))
         sample = next((x for x in texts if samples.row(x) is not None), texts[0])
-        names += [(f"task {i}", sample, SEPARATOR.join(x)) for x in paths]
+        names += [(sample, SEPARATOR.join(x)) for x in paths]
     return names
 
 
