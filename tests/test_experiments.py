@@ -325,6 +325,39 @@ def test_names_of_sequences():
     assert float(lines["threshold 0.7"]["wrong"]) > 0.4
 
 
+@pytest.mark.filterwarnings("ignore::hierlpr.HierlprWarning")  # patients of both draws have numbers
+def test_samples_that_belong_together():
+    run, config = study("clusters"), config_of("clusters")
+    config["scores"] |= {"rows": [15], "patients": [100]}
+    [rows] = run.study_scores(config, 10)
+    below = {(row["promise"], row["way"]): row["below"] for row in rows}
+    assert max(below[x, "clusters"] for x in ("precision", "sets")) <= 3
+    with (STUDIES / "clusters/scores.csv").open() as file:
+        whole = {tuple(row.values())[:4]: row for row in csv.DictReader(file)}
+    for (promise, patients, visits, way), row in whole.items():
+        if way == "clusters":
+            assert float(row["rate"]) <= float(row["limit"])
+            if visits == "1":  # the same to the last digit
+                other = whole[promise, patients, visits, "rows"]
+                assert list(row.values())[4:] == list(other.values())[4:]
+    page = (ROOT / "docs/evidence-audit.md").read_text()
+    for promise in ("precision", "sets"):
+        for patients, visits in (("100", "3"), ("100", "15"), ("200", "15")):
+            cells = [whole[promise, patients, visits, x] for x in ("rows", "clusters", "one row")]
+            text = [f"{float(x['rate']):.2f} ({float(x['recall']):.2f})" for x in cells]
+            assert f"| {patients}, {visits} | {' | '.join(text)} |" in page
+
+
+def test_clusters_that_nobody_mentioned():
+    run = study("clusters", "detection")
+    config = config_of("clusters")["detection"] | {"taxa_sets": [], "arff_sets": []}
+    warned = {(row[1], row[2]): row[-1] for row in run.study_names(DATA, config, 6)}
+    assert all(share == (kind == "patient") for (_, kind), share in warned.items())
+    with (STUDIES / "clusters/detection.csv").open() as file:
+        whole = list(csv.DictReader(file))
+    assert max(float(x["warned"]) for x in whole if x["in_common"] == "nothing") <= 0.01
+
+
 @pytest.mark.parametrize("name", ["few", "dependent"])
 def test_sets(name):
     run = study("sets")

@@ -2,7 +2,7 @@
 
 Count the runs in which a certified target is missed on new clusters, with `clusters=`, without, and
 with one random row per cluster, and compare the recall (features.csv, scores.csv); the same for the
-best of several certified models (models.csv).
+best of several certified models (models.csv). `detection.py` shows how often clusters are noticed.
 
     python experiments/clusters/run.py [features|scores|models ...] [--runs N] [--out FOLDER]
 """
