@@ -252,6 +252,7 @@ def test_clusters_from_a_column_or_a_file(tmp_path):
         succeeded("report", *given, "--truth", tmp_path / "truth.csv", "--out", tmp_path / "r.html")
         page = (tmp_path / "r.html").read_text()
         assert "600 samples in 200 clusters" in page
+        assert "samples of new clusters like those of the calibration samples" in page
         succeeded("report", *given, "--out", tmp_path / "r.html")
     out, _ = succeeded(
         "evaluate", "--hierarchy", tmp_path / "h.obo", "--ranking", tmp_path / "calls.csv",

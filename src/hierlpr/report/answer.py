@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from hierlpr._utils.checks import effective_number, is_sparse
 from hierlpr.cutoff.choose import LIKELY
 from hierlpr.cutoff.decisions import decide, likely_labels
+from hierlpr.cutoff.description import describe_units
 from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.data.tables import Table
 from hierlpr.plots.summary import Counts, Summary, share_interval
@@ -235,18 +236,31 @@ def _promise(cutoff: Cutoff, names: Names | None, difference: str) -> str:
             return text
         return (
             f"{text} What is guaranteed holds for all groups simultaneously with "
-            f"{percent(cutoff.goal.confidence)} confidence."
+            f"{percent(cutoff.goal.confidence)} confidence. "
+            f"{_what_counts(cutoff.result.n_clusters)}"
         )
     if not cutoff.reachable:
         return ""  # `unreachable` gives the reason
     text = str(replace(cutoff, targets=None))
     if cutoff.goal.confidence is None:
         return text
-    return (
-        f"Guaranteed: at least {percent(cutoff.goal.precision)} of the calls are correct for "
-        "samples like the calibration samples, with "
-        f"{percent(cutoff.goal.confidence)} confidence. {text}"
+    new = (
+        "samples like"
+        if cutoff.result.n_clusters is None
+        else "samples of new clusters like those of"
     )
+    return (
+        f"Guaranteed: at least {percent(cutoff.goal.precision)} of the calls are correct for {new} "
+        f"the calibration samples, with {percent(cutoff.goal.confidence)} confidence. "
+        f"{_what_counts(cutoff.result.n_clusters)} {text}"
+    )
+
+
+def _what_counts(n_clusters: int | None) -> str:
+    """Say what calibration samples must be independent."""
+    if n_clusters is None:
+        return "It takes calibration samples as independent: five visits of one patient are not."
+    return "It takes clusters of calibration samples as independent of each other."
 
 
 def _cost_without_truth(n_calls: int, expected: float | None) -> str:
@@ -367,10 +381,12 @@ def _sets(c: Counts, difference: str) -> tuple[str, ...]:
         return ()
     share = percent(1.0 - rule.error)
     confidence = "" if rule.confidence is None else f", with {percent(rule.confidence)} confidence"
+    new = "samples like" if rule.n_clusters is None else "samples of new clusters like those of"
+    units = describe_units(rule.n_samples, rule.n_clusters, "calibration ")
     text = [
-        f"For at least {share} of samples like the calibration samples, all sure labels are true; "
+        f"For at least {share} of {new} the calibration samples, all sure labels are true; "
         f"and for at least {share}, no true label is missing from the possible labels{confidence}. "
-        f"This rests on {rule.n_samples:,} calibration samples."
+        f"This rests on {units}. {_what_counts(rule.n_clusters)}"
     ]
     if difference:
         text = [f"Nothing is promised about these samples. {difference}"]
