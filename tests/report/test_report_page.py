@@ -144,7 +144,7 @@ def test_labels_that_take_most_from_others_and_the_rare_ones_are_counted_togethe
     model.lpr_ = replace(model.lpr_, report=weak)
     n_rare = np.count_nonzero(np.minimum(fit.positives, fit.negatives) < 10)
     said = " ".join(gather(model, disease.scores, disease.truth).answer.warnings)
-    assert "110 of 110 labels take most of their curve" in said
+    assert "The curves of 110 of 110 labels rely mostly on" in said
     assert f"{n_rare} of them have fewer than 10 positives" in said
 
 

@@ -348,10 +348,9 @@ def _warnings(c: Counts) -> tuple[str, ...]:
     if n_rare := int(np.count_nonzero(fit.is_weak & is_rare)):
         n_weak = int(np.count_nonzero(fit.is_weak))
         warnings.append(
-            f"{n_weak:,} of {output.hierarchy.n_labels:,} labels take most of their curve from "
-            "the one that labels of their depth share, or from their prevalence; the table of "
-            f"labels says how much. {n_rare:,} of them have fewer than {FEW_POSITIVES} positives "
-            "or negatives in the fit."
+            f"The curves of {n_weak:,} of {output.hierarchy.n_labels:,} labels rely mostly on "
+            "others of their depth, or are the prevalence; the table of labels says how much. "
+            f"{n_rare:,} of them have fewer than {FEW_POSITIVES} positives or negatives in the fit."
         )
     if c.n_positives == 0 and output.has_truth:
         warnings.append("These samples have no true labels: precision and recall mean nothing.")
