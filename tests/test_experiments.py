@@ -348,6 +348,22 @@ def test_samples_that_belong_together():
             assert f"| {patients}, {visits} | {' | '.join(text)} |" in page
 
 
+def test_the_page_on_clusters_says_what_the_file_on_features_says():
+    page, names = (ROOT / "docs/evidence-audit.md").read_text(), {
+        "logistic": "logistic regression", "default": "the default", "extra-trees": "ExtraTrees",
+    }  # fmt: skip
+    cells = {}
+    with (STUDIES / "clusters/features.csv").open() as file:
+        for row in csv.DictReader(file):
+            if row["way"] == "clusters":
+                assert float(row["rate"]) <= float(row["limit"])
+            text = f"{float(row['rate']):.2f} ({float(row['recall']):.2f})"
+            line = f"{names[row['classifier']]}, {row['patients']}, {row['rows']}"
+            cells.setdefault(line, {})[row["way"]] = text
+    for line, text in cells.items():
+        assert f"| {line} | {text['rows']} | {text['clusters']} | {text['one row']} |" in page
+
+
 def test_clusters_that_nobody_mentioned():
     run = study("clusters", "detection")
     config = config_of("clusters")["detection"] | {"taxa_sets": [], "arff_sets": []}

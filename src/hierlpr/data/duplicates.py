@@ -122,17 +122,16 @@ class SampleKeys:
         return cls(key[:MAX_KEYS], count[:MAX_KEYS].astype(np.uint32), keys.size)
 
     @classmethod
-    def of_rows(cls, values: Any, samples: Sequence[str] | None = None) -> Self:
-        """Summarize the rows of a matrix, after rounding, and their names."""
-        name = None if samples is None else np.unique(text_keys(samples))[:MAX_KEYS]
+    def of_rows(
+        cls, values: Any, samples: Sequence[str] | None = None, cluster: Keys | None = None
+    ) -> Self:
+        """Summarize the rows of a matrix, after rounding, their names and clusters."""
+        name, ids = (
+            None if x is None else np.unique(x)[:MAX_KEYS]
+            for x in (None if samples is None else text_keys(samples), cluster)
+        )
         keys = cls.of(rounded_keys(values))
-        return replace(keys, n_labels=int(values.shape[1]), name=name)
-
-    @classmethod
-    def of_samples(cls, table: Any, cluster: Keys | None) -> Self:
-        """Summarize the samples of a table of scores, and their clusters."""
-        ids = None if cluster is None else np.unique(cluster)[:MAX_KEYS]
-        return replace(cls.of_rows(table.values, table.samples), cluster=ids)
+        return replace(keys, n_labels=int(values.shape[1]), name=name, cluster=ids)
 
     @property
     def has_clusters(self) -> bool:

@@ -241,7 +241,7 @@ class HierLPR(Predictor, ChangeableModel, OneToOneFeatureMixin, TransformerMixin
             )
         if implied is None:
             self.path_weight_ = self.fit_depth_weights(samples)
-        self.keys_ = {"fit": SampleKeys.of_samples(table, ids)}
+        self.keys_ = {"fit": SampleKeys.of_rows(table.values, table.samples, ids)}
         self.sample_summary_ = SampleSummary.of(lpr, table.values, hierarchy, weight)
         self.profile_ = self.fit_profile(samples)
         return self

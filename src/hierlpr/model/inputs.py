@@ -206,7 +206,7 @@ def check_leakage(
 ) -> tuple[SampleKeys, list[str]]:
     """Return the keys of calibration samples; warn if they are not new or not independent."""
     table, truth = samples.table, samples.truth
-    keys = same = SampleKeys.of_samples(table, samples.cluster_ids)
+    keys = same = SampleKeys.of_rows(table.values, table.samples, samples.cluster_ids)
     if fit_keys is not None and 0 < fit_keys.n_labels < keys.n_labels:
         same = replace(fit_keys.like(table.values), name=keys.name, cluster=keys.cluster)
     caveats = leakage_warnings(same, fit_keys, values=table.values)
