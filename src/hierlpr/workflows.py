@@ -130,22 +130,24 @@ def fit_file(
     model.check_params()
     per_sample = PerSample(run, files, weights, max_weight=(goal or {}).get("max_weight"))
     split = {"share": calibration_share, "rng": seed, "promise": "calls" if goal else "sets"}
-    fitted, kept, read = _fit_parts(files, run, split if goal or sets else None, per_sample, seed)
+    fitted, held_out, sources = _fit_parts(
+        files, run, split if goal or sets else None, per_sample, seed
+    )
     run.on_progress("fitting", 0, 1)
     model.fit(fitted.scores, fitted.truth, **per_sample.of(fitted.scores, files[0]))
-    notes = [note for samples in read for note in samples.notes]
-    n_kept = 0 if kept is None else kept.scores.n_samples
-    if kept is not None:
-        _calibrate(model, kept, goal, sets, per_sample.of(kept.scores, files[-2]))
-        if n_kept < FEW_SAMPLES:
+    notes = [note for source in sources for note in source.notes]
+    n_held_out = 0 if held_out is None else held_out.scores.n_samples
+    if held_out is not None:
+        _calibrate(model, held_out, goal, sets, per_sample.of(held_out.scores, files[-2]))
+        if n_held_out < FEW_SAMPLES:
             needed = f"about {2 * FEW_SAMPLES} are needed"
-            notes.append(f"{n_kept} calibration samples are too few; {needed}")
+            notes.append(f"{n_held_out} calibration samples are too few; {needed}")
     model.save(out)
-    reports = [report for samples in read for report in samples.reports]
+    reports = [report for source in sources for report in source.reports]
     return FitOutcome(
         model=model,
         n_fitted=fitted.scores.n_samples,
-        n_calibration=n_kept,
+        n_calibration=n_held_out,
         reports=(*reports, *per_sample.reports),
         notes=tuple(notes),
     )
@@ -186,18 +188,18 @@ def _fit_parts(
 
     Calibration samples are split off as `split` says, or read from files of their own.
     """
-    read = read_pair(files[0], files[1], run, seed)
+    source = read_pair(files[0], files[1], run, seed)
     if split is None:
-        return read.pair, None, (read,)
+        return source.pair, None, (source,)
     if len(files) > 2:
         other = read_pair(files[2], files[3], run, seed)
         limit = sample_limit(other.n_samples, run.hierarchy, other.pair.scores.n_stored)
         drawn = draw_samples(other.n_samples, limit, seed)
-        return read.pair, other.pair.rows(drawn), (read, other)
-    scores = read.pair.scores
+        return source.pair, other.pair.rows(drawn), (source, other)
+    scores = source.pair.scores
     cluster = cluster_numbers(per_sample.clusters_of(scores), scores)
-    fitted, kept = split_for_cutoff(scores, run.hierarchy, cluster, **split, name=files[0])
-    return read.pair.rows(fitted), read.pair.rows(kept), (read,)
+    fitted, held_out = split_for_cutoff(scores, run.hierarchy, cluster, **split, name=files[0])
+    return source.pair.rows(fitted), source.pair.rows(held_out), (source,)
 
 
 def _calibrate(

@@ -96,53 +96,53 @@ def assign(
     if model is None:
         if like_input:
             raise click.UsageError("--like-input needs --model.")
-        done = assignment.learn_names(
+        learned = assignment.learn_names(
             shell.input_file(predictions),
             shell.input_file(str(truth)),
             shell.output_file(out, ".hlpr"),
             **learning,
             **more,
         )
-        _print_learned(shell, done, out, json_out)
+        _print_learned(shell, learned, out, json_out)
         return
     learning.pop("seed")
-    if given := [name for name, value in learning.items() if value is not None]:
-        raise click.UsageError(f"--{given[0].replace('_', '-')} needs --truth.")
+    if unused := [name for name, value in learning.items() if value is not None]:
+        raise click.UsageError(f"--{unused[0].replace('_', '-')} needs --truth.")
     path = shell.output_file(out, "" if like_input else ".csv")
-    named = assignment.assign_names(
+    outcome = assignment.assign_names(
         model, shell.input_file(predictions), path, like_input=like_input, **more
     )
-    shell.notes(named.notes)
-    shell.results(json_out, asdict(named) | {"output": out})
-    ranks = ", ".join(f"{n:,} {escape_control(rank)}" for rank, n in named.by_rank.items())
+    shell.notes(outcome.notes)
+    shell.results(json_out, asdict(outcome) | {"output": out})
+    ranks = ", ".join(f"{n:,} {escape_control(rank)}" for rank, n in outcome.by_rank.items())
     shell.close(
-        f"wrote {opt.shown(out)}: {named.n_named:,} of {named.n_samples:,} samples have a name "
+        f"wrote {opt.shown(out)}: {outcome.n_named:,} of {outcome.n_samples:,} samples have a name "
         f"({ranks})"
     )
 
 
-def _print_learned(shell: Shell, done: LearnOutcome, out: str, json_out: str | None) -> None:
+def _print_learned(shell: Shell, outcome: LearnOutcome, out: str, json_out: str | None) -> None:
     """Print what a person wants to know before trusting the names."""
-    shell.notes(done.notes)
-    usual = f"{done.usual:g}"
+    shell.notes(outcome.notes)
+    usual = f"{outcome.usual:g}"
     shares = ("named", "correct", "stop", "stop_correct", "usual_named", "usual_correct")
-    rows = [[row.rank, *(_percent(getattr(row, x)) for x in shares)] for row in done.ranks]
+    rows = [[row.rank, *(_percent(getattr(row, x)) for x in shares)] for row in outcome.ranks]
     head = ["rank", "named", "correct", "stop here", "correct", f"at {usual}", "correct"]
-    where = "" if done.n_clusters is None else f" in {done.n_clusters:,} clusters"
+    where = "" if outcome.n_clusters is None else f" in {outcome.n_clusters:,} clusters"
     lines = [
-        f"Learned from {done.n_labelled:,} labelled samples{where}: {done.n_fitted:,} to estimate "
-        f"chances, {done.n_held_out:,} held out to choose how deep to go.",
-        done.promise,
+        f"Learned from {outcome.n_labelled:,} labelled samples{where}: {outcome.n_fitted:,} to "
+        f"estimate chances, {outcome.n_held_out:,} held out to choose how deep to go.",
+        outcome.promise,
     ]
-    if done.wrong is not None and done.usual_wrong is not None:
+    if outcome.wrong is not None and outcome.usual_wrong is not None:
         lines += [
             text_table(head, rows),
-            f"Of the held-out samples, {100 * done.wrong:.1f} % got a wrong name; with the usual "
-            f"threshold of {usual} it would be {100 * done.usual_wrong:.1f} %.",
+            f"Of the held-out samples, {100 * outcome.wrong:.1f} % got a wrong name; with the "
+            f"usual threshold of {usual} it would be {100 * outcome.usual_wrong:.1f} %.",
         ]
-    lines.append(done.more)
-    numbers = {x.name: getattr(done, x.name) for x in fields(done)}
-    result = {**numbers, "model": out, "ranks": [asdict(row) for row in done.ranks]}
+    lines.append(outcome.more)
+    numbers = {x.name: getattr(outcome, x.name) for x in fields(outcome)}
+    result = {**numbers, "model": out, "ranks": [asdict(row) for row in outcome.ranks]}
     shell.results(json_out, result, "\n".join(lines))
     shell.close(f"wrote {opt.shown(out)}")
 

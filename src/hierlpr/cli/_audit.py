@@ -79,8 +79,8 @@ def audit(
         if model or scores or out or any(options[name] is not None for name in STARTING):
             raise click.UsageError("--continue needs no options that start an audit.")
         files |= opt.take(options, ("show", "tasks"))
-        done = audit_files.continue_audit(folder, checks=checks, **files)
-        shell.notes(done.notes)
+        outcome = audit_files.continue_audit(folder, checks=checks, **files)
+        shell.notes(outcome.notes)
         wrote = f"wrote {Path(folder) / audit_files.CALLS}"
     else:
         predictions, hierarchy = options["predictions"], options["other_names_in"]
@@ -94,11 +94,11 @@ def audit(
         options |= {"checks": checks or 100, "recall": options["recall"] or 0}
         if not model:
             options["hierarchy"] = load_hierarchy(str(hierarchy)).hierarchy
-        done = opt.run_workflow(
+        outcome = opt.run_workflow(
             shell, audit_files.audit_file, model, scores, out, unit="instances", **options
         )
         wrote = f"wrote {Path(out) / audit_files.PAGE} and {audit_files.TABLE} with what to check"
-    result = done.audit
+    result = outcome.audit
     n, text = result.n_checked, str(result)
     ahead = result.horizons[-1] - n or min(max(20, n // 2), result.plan.time.size - n)
     if not ahead:
@@ -107,8 +107,8 @@ def audit(
         gain = max(0, result.expected(ahead) - result.n_calls)
         what = "calls" if result.plan.listed.allowed is None else "ranks"
         text += f" About {ahead:,} more checks would add {gain:,} {what}."
-    if done.recall is not None:
-        share, low, high = map(percent, done.recall)
+    if outcome.recall is not None:
+        share, low, high = map(percent, outcome.recall)
         text += f"\nRecall of these calls is about {share} (95 % CI {low} to {high})."
     cutoff = result.cutoff_
     summary = {
@@ -116,7 +116,7 @@ def audit(
         "checked": result.n_checked,
         "planned": result.horizons[-1],
         "calls": result.n_calls,
-        "recall": done.recall,
+        "recall": outcome.recall,
         **{name: cutoff.to_dict().get(name) for name in ("level", "max_calls", "groups")},
     }
     shell.results(json_out, summary, text)

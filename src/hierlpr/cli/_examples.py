@@ -200,14 +200,14 @@ def reproduce(
     from hierlpr.research.reproduce import reproduce as run
 
     shell = Shell(quiet=quiet)
-    with shell.progress("replications") as tell:
+    with shell.progress("replications") as on_progress:
         results = run(
             what,
             out=out,
             replications=replications,
             options=Options(n_trees=options.pop("trees"), **options),
             n_jobs=n_jobs_or_default(jobs),
-            on_progress=lambda done, total: tell(what, done, total),
+            on_progress=lambda done, total: on_progress(what, done, total),
         )
     for claim in results.get("claims", []):
         shell.say(

@@ -112,7 +112,7 @@ def fit(
     loaded = opt.read_hierarchy_file(shell, options, hierarchy)
     calibration: Any = tuple(map(shell.input_file, files)) if any(files) else None
     joint = options.pop("joint")
-    done = opt.run_workflow(
+    outcome = opt.run_workflow(
         shell,
         workflows.fit_file,
         loaded,
@@ -127,9 +127,9 @@ def fit(
     )
     if calibration is None and (goal is not None or sets is not None):
         what = "the cutoff" if sets is None else "the sets" if goal is None else "cutoff and sets"
-        n_kept, n = done.n_calibration, done.n_calibration + done.n_fitted
+        n_kept, n = outcome.n_calibration, outcome.n_calibration + outcome.n_fitted
         shell.say(f"{n_kept:,} of {n:,} samples are kept for {what} (seed {seed})")
-    _print_result(done, out, path, json_out, shell)
+    _print_result(outcome, out, path, json_out, shell)
 
 
 def _sets_target(options: dict[str, Any]) -> dict[str, Any] | None:
@@ -158,10 +158,10 @@ def _target(options: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _print_result(
-    done: FitOutcome, out: str, path: str, json_out: str | None, shell: Shell
+    outcome: FitOutcome, out: str, path: str, json_out: str | None, shell: Shell
 ) -> None:
     """Print the statements about the cutoff and the sets, and write the JSON."""
-    model, cutoff = done.model, done.model.cutoff_
+    model, cutoff = outcome.model, outcome.model.cutoff_
     if not cutoff.reachable:
         shell.warn(cutoff.reason)
     lines = [str(cutoff)] if cutoff.reachable or (cutoff.groups and cutoff.n_calls) else []
@@ -170,8 +170,8 @@ def _print_result(
     result = {
         "model": out,
         "labels": model.hierarchy_.n_labels,
-        "samples_fitted": done.n_fitted,
-        "samples_for_cutoff": done.n_calibration,
+        "samples_fitted": outcome.n_fitted,
+        "samples_for_cutoff": outcome.n_calibration,
         "joint": None if model.joint_ is None else model.joint_.tempering.use,
         "cutoff": cutoff.to_dict(),
         "statement": str(cutoff),
@@ -182,6 +182,6 @@ def _print_result(
     shell.results(json_out, result, "\n".join(lines))
     shell.close(
         f"wrote {opt.shown(out)} ({Path(path).stat().st_size / 1000:,.0f} kB): "
-        f"{model.hierarchy_.n_labels:,} labels, {done.n_fitted:,} samples fitted, "
-        f"{done.n_calibration:,} for calibration"
+        f"{model.hierarchy_.n_labels:,} labels, {outcome.n_fitted:,} samples fitted, "
+        f"{outcome.n_calibration:,} for calibration"
     )

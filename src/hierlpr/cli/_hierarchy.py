@@ -42,9 +42,9 @@ def inspect(
     if (hierarchy is None) == (predictions is None):
         raise click.UsageError("give a hierarchy, or --predictions.")
     if hierarchy is None:
-        found = read_predictions(shell.input_file(str(predictions)))
-        facts = _facts_of_predictions(found)
-        lines = (escape_control(line) for line in _lines_of_predictions(found, facts))
+        data = read_predictions(shell.input_file(str(predictions)))
+        facts = _facts_of_predictions(data)
+        lines = (escape_control(line) for line in _lines_of_predictions(data, facts))
         shell.results("-" if as_json else None, facts, "\n".join(lines))
         shell.close(f"read {facts['samples']:,} samples and {facts['labels']:,} names")
         return
@@ -85,36 +85,36 @@ def _facts(loaded: HierarchyFile) -> dict[str, Any]:
     }
 
 
-def _facts_of_predictions(found: Predictions) -> dict[str, Any]:
-    scores, ranks = found.scores, np.array(found.ranks, dtype=object)
+def _facts_of_predictions(data: Predictions) -> dict[str, Any]:
+    scores, ranks = data.scores, np.array(data.ranks, dtype=object)
     samples_of = {  # a sample lists one name of a rank, or several
         rank: int(np.count_nonzero(np.diff(scores[:, np.flatnonzero(ranks == rank)].indptr)))
-        for rank in dict.fromkeys(found.ranks)
+        for rank in dict.fromkeys(data.ranks)
     }
     part = np.quantile(scores.data, [0.0, 0.25, 0.5, 0.75, 1.0]) if scores.nnz else np.empty(0)
     return {
-        "path": found.path,
-        "format": found.format,
-        "samples": len(found.samples),
-        "sample_names": list(found.samples[:100]),
+        "path": data.path,
+        "format": data.format,
+        "samples": len(data.samples),
+        "sample_names": list(data.samples[:100]),
         "samples_by_rank": samples_of,
-        "labels": found.hierarchy.n_labels,
+        "labels": data.hierarchy.n_labels,
         "labels_by_rank": {rank: int(np.sum(ranks == rank)) for rank in samples_of},
         "confidence_quartiles": part.round(6).tolist(),
-        "notes": [str(note) for note in found.notes],
+        "notes": [str(note) for note in data.notes],
     }
 
 
-def _lines_of_predictions(found: Predictions, facts: dict[str, Any]) -> list[str]:
+def _lines_of_predictions(data: Predictions, facts: dict[str, Any]) -> list[str]:
     per_rank = facts["samples_by_rank"]
     names = facts["labels_by_rank"]
     quartiles = ", ".join(f"{x:.3g}" for x in facts["confidence_quartiles"])
-    h = found.hierarchy
+    h = data.hierarchy
     deepest = h.labels[int(np.argmax(h.levels))]
     rows = [
         ("file", facts["path"]),
         ("read as", facts["format"]),
-        ("samples", f"{facts['samples']:,}: {', '.join(found.samples[:3])}, ..."),
+        ("samples", f"{facts['samples']:,}: {', '.join(data.samples[:3])}, ..."),
         *(
             ("rank", f"{rank}: {n:,} samples, {names[rank]:,} names")
             for rank, n in per_rank.items()
@@ -176,8 +176,8 @@ def evaluate(
     """
     shell = Shell(quiet=quiet)
     loaded = opt.read_hierarchy_file(shell, options, hierarchy)
-    done = opt.run_workflow(shell, evaluate_file, ranking, truth, loaded, unit="rows", **options)
-    measures = done.evaluation
+    outcome = opt.run_workflow(shell, evaluate_file, ranking, truth, loaded, unit="rows", **options)
+    measures = outcome.evaluation
     shell.results(json_out, measures.as_dict(), "\n".join(_measure_lines(measures)))
     shell.close(
         f"evaluated {measures.sizes['listed']:,} of {measures.sizes['instances']:,} instances, "

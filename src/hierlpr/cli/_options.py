@@ -190,8 +190,8 @@ def shown(path: str) -> str:
 def refuse_overlap() -> None:
     """Refuse outputs that are also another file of the running command."""
     run = click.get_current_context()
-    named = {p.opts[0]: p.name or "" for p in run.command.params if isinstance(p.type, click.Path)}
-    paths = {option: run.params[name] for option, name in named.items() if option != "--work"}
+    names = {p.opts[0]: p.name or "" for p in run.command.params if isinstance(p.type, click.Path)}
+    paths = {option: run.params[name] for option, name in names.items() if option != "--work"}
     outputs = {option: paths.pop(option) for option in OUTPUTS if option in paths}
     files.refuse_overlap(outputs, paths)
 
@@ -207,11 +207,11 @@ def run_workflow(
         options["weights"] = shell.input_file(options["weights"])
     paths = [shell.input_file(x) if x is None or isinstance(x, str) else x for x in inputs]
     with shell.progress(unit) as on_progress:
-        done = function(*paths, on_progress=on_progress, **options)
-    for report in done.reports:
+        outcome = function(*paths, on_progress=on_progress, **options)
+    for report in outcome.reports:
         shell.read(report)
-    shell.notes(done.notes)
-    return done
+    shell.notes(outcome.notes)
+    return outcome
 
 
 def take(options: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:

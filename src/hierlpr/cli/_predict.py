@@ -47,35 +47,35 @@ def rank(
     """
     shell = Shell(quiet=quiet)
     path = shell.output_file(out, f".{options.pop('format')}")
-    done = opt.run_workflow(
+    outcome = opt.run_workflow(
         shell, workflows.rank_file, model, scores, unit="instances", out=path, **options
     )
-    if done.drift is not None:
-        (shell.say if done.drift.is_clean else shell.warn)(str(done.drift))
+    if outcome.drift is not None:
+        (shell.say if outcome.drift.is_clean else shell.warn)(str(outcome.drift))
         shell.warn(
             "the model was adapted to the prevalences of these samples; its cutoff is not "
             "calibrated for them, so nothing is guaranteed"
         )
-    if done.cutoff.goal.kind == "default":
+    if outcome.cutoff.goal.kind == "default":
         shell.warn("the model has no cutoff; instances with a score of 0.5 or more are called")
-    elif not done.cutoff.reachable:
-        shell.warn(done.cutoff.reason)
-    elif done.cutoff.goal.confidence is None:
+    elif not outcome.cutoff.reachable:
+        shell.warn(outcome.cutoff.reason)
+    elif outcome.cutoff.goal.confidence is None:
         shell.say(
             "nothing is promised about these calls: the model was fitted without --confidence"
         )
     summary = {
         "ranking": out,
-        "rows": done.n_rows,
-        "calls": done.n_calls,
-        "instances": done.n_instances,
-        "cutoff": done.cutoff.to_dict(),
-        "drift": None if done.drift is None else str(done.drift),
+        "rows": outcome.n_rows,
+        "calls": outcome.n_calls,
+        "instances": outcome.n_instances,
+        "cutoff": outcome.cutoff.to_dict(),
+        "drift": None if outcome.drift is None else str(outcome.drift),
     }
     shell.results(json_out, summary)
     shell.close(
-        f"wrote {opt.shown(out)}: {done.n_rows:,} of {done.n_instances:,} instances of "
-        f"{done.n_samples:,} samples, {done.n_calls:,} of them called"
+        f"wrote {opt.shown(out)}: {outcome.n_rows:,} of {outcome.n_instances:,} instances of "
+        f"{outcome.n_samples:,} samples, {outcome.n_calls:,} of them called"
     )
 
 
@@ -102,29 +102,30 @@ def sets(
     """
     shell = Shell(quiet=quiet)
     path = shell.output_file(out, ".csv")
-    done = opt.run_workflow(
+    outcome = opt.run_workflow(
         shell, workflows.sets_file, model, scores, unit="instances", out=path, **options
     )
-    if options["deepest"] and not done.rule.one_path:
+    if options["deepest"] and not outcome.rule.one_path:
         shell.warn(
             "samples may have several paths of sure labels, of which the deepest is listed; for a "
             "taxonomy, fit with --one-path"
         )
-    if done.rule.sure_level is None:
-        shell.warn(str(done.rule))
+    if outcome.rule.sure_level is None:
+        shell.warn(str(outcome.rule))
     summary = {
         "sets": out,
-        "rows": done.n_rows,
-        "samples": done.n_samples,
-        "sure": done.n_sure,
-        "possible": done.n_possible,
-        "rule": done.rule.to_dict(),
-        "statement": str(done.rule),
+        "rows": outcome.n_rows,
+        "samples": outcome.n_samples,
+        "sure": outcome.n_sure,
+        "possible": outcome.n_possible,
+        "rule": outcome.rule.to_dict(),
+        "statement": str(outcome.rule),
     }
-    shell.results(json_out, summary, str(done.rule))
+    shell.results(json_out, summary, str(outcome.rule))
     shell.close(
-        f"wrote {opt.shown(out)}: {done.n_rows:,} rows of {done.n_samples:,} samples, "
-        f"{done.n_sure:,} labels sure and {done.n_possible:,} possible (including the sure ones)"
+        f"wrote {opt.shown(out)}: {outcome.n_rows:,} rows of {outcome.n_samples:,} samples, "
+        f"{outcome.n_sure:,} labels sure and {outcome.n_possible:,} possible (including the sure "
+        "ones)"
     )
 
 
@@ -210,8 +211,10 @@ def report(
     if truth is None and (options["missing_truth"] is not None or options["propagate_truth"]):
         raise click.UsageError("--missing-truth and --propagate-truth need --truth.")
     page = shell.output_file(out, ".html")
-    done = opt.run_workflow(shell, workflows.report_file, model, scores, truth, out=page, **options)
-    answer = done.report.answer
+    outcome = opt.run_workflow(
+        shell, workflows.report_file, model, scores, truth, out=page, **options
+    )
+    answer = outcome.report.answer
     shell.notes(filter(None, (answer.difference, answer.unreachable)))
     shell.close(
         f"wrote {opt.shown(out)} ({Path(page).stat().st_size / 1000:,.0f} kB): "
