@@ -345,16 +345,6 @@ def match_samples(
         elif (at >= 0).any():
             notes.append("samples are matched without sizes (;size=9) and folders in their names")
     lost = [name for name, i in zip(names, at.tolist(), strict=True) if i < 0]
-    if missing_truth is None and truth.layout == "long" and not truth.is_cafa:
-        missing_truth = "negative"
-        if 2 * len(lost) > len(names) > _FEW and len(lost) < len(names):
-            raise DataError(
-                f"{path}: {len(lost):,} of {len(names):,} {word} samples are not mentioned: "
-                f"{quote_names(lost)}.\n"
-                "Hint: missing_truth='skip' leaves them out, 'negative' takes them as samples "
-                "without labels.",
-                options=("missing_truth=skip", "missing_truth=negative"),
-            )
     if len(lost) == len(names):
         raise DataError(
             f"{path}: none of the {len(names):,} samples of {source} has truth.\n"
@@ -363,16 +353,18 @@ def match_samples(
             "(in GAF: symbol).",
             options=("sample_column",),
         )
-    if lost and missing_truth is None:
+    is_doubtful = truth.layout == "wide" or 2 * len(lost) > len(names) > _FEW
+    if lost and missing_truth is None and is_doubtful:
         raise DataError(
-            f"{path}: {len(lost):,} {word} sample(s) have no row: {quote_names(lost)}.\n"
+            f"{path}: {len(lost):,} of {len(names):,} {word} samples are not mentioned: "
+            f"{quote_names(lost)}.\n"
             "Hint: missing_truth='skip' leaves them out, 'negative' takes them as samples without "
             "labels.",
             options=("missing_truth=skip", "missing_truth=negative"),
         )
     if lost:
         what = "without truth are left out"
-        if missing_truth == "negative":
+        if missing_truth != "skip":
             what = "that the truth file does not mention are taken to have no positive label"
         notes.append(f"{len(lost):,} {word} samples {what}: {quote_names(lost)}")
     return at, missing_truth != "skip", notes

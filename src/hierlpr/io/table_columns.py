@@ -58,7 +58,8 @@ def find_columns(
         sample = 0
         log.notes.append(f"{log.path}: the first column, {given[0]!r}, is taken as the samples")
     if content == "truth" and label is None and sample is not None and len(given) == 2:
-        label = 1 - sample if _are_names(source, 1 - sample) else None
+        texts = _first_texts(source, 1 - sample)
+        label = 1 - sample if any(x.strip().lower() not in FLAGS for x in texts) else None
     if sample is not None and label is not None and (value is not None or content == "truth"):
         found = {"sample": sample, "label": label}
         found |= {"truth" if content == "truth" else "score": value} if value is not None else {}
@@ -146,18 +147,16 @@ def _is_text(cell: str) -> bool:
 
 def _are_samples(source: Source, at: int, is_name: Callable[[str], bool] = _is_text) -> bool:
     """Return whether the first values of a column are different names, such as texts."""
+    values = _first_texts(source, at)
+    return 0 < len(set(values)) == len(values) and all(map(is_name, values))
+
+
+def _first_texts(source: Source, at: int) -> list[str]:
+    """Return the first values of a column, if they are texts."""
     chunk = next(source.chunks([at], 1000), None)
     if chunk is None or not pa.types.is_string(chunk[0].schema.types[0]):
-        return False
-    values = [x or "" for x in chunk[0].column(0).to_pylist()]
-    return len(set(values)) == len(values) and all(map(is_name, values))
-
-
-def _are_names(source: Source, at: int) -> bool:
-    """Return whether some of the first values of a column are neither 0, 1 nor unknown."""
-    chunk = next(source.chunks([at], 1000), None)
-    values = [] if chunk is None else chunk[0].column(0).to_pylist()
-    return any(str(x).strip().lower() not in FLAGS for x in values if x is not None)
+        return []
+    return [x or "" for x in chunk[0].column(0).to_pylist()]
 
 
 def match_columns(
@@ -183,8 +182,7 @@ def match_columns(
             raise log.file_error(text, line="the header")
     missing = [label for label in hierarchy.labels if label not in found]
     if not found:
-        chunk = next(source.chunks([columns[""]], 100), None)
-        rows = [] if chunk is None else chunk[0].column(0).slice(0, 100).to_pylist()
+        rows = _first_texts(source, columns[""])
         known = quote_names(hierarchy.labels, most=3)
         text = f"none of the {len(extra):,} columns is a label: {quote_names(extra, most=3)}."
         hint = mismatch_hint(extra, missing, hierarchy, rows)
