@@ -125,7 +125,7 @@ def test_pairing(tmp_path):
     assert pair_samples(scores, cafa).scores.n_samples == 1
     assert pair_samples(scores, cafa, missing_truth="negative").scores.n_samples == 2
     wide = read_truth(write(tmp_path / "w.csv", "sample,A,B,C\ns2,1,0,0\n"), H)
-    with pytest.raises(DataError, match=r"1 scored sample.s. have no row: 's1'"):
+    with pytest.raises(DataError, match=r"1 of 2 scored samples are not mentioned: 's1'"):
         pair_samples(scores, wide)
     np.testing.assert_array_equal(
         pair_samples(scores, wide, missing_truth="negative").truth.values, [[0, 0, 0], [1, 0, 0]]

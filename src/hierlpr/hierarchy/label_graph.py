@@ -133,10 +133,10 @@ class Hierarchy:
                 "Hint: {child: parent}; Hierarchy takes (parent, child) edges."
             )
         edges: list[tuple[Any, str]] = []
-        for child, given in parents.items():
-            several = () if given is None else given
+        for child, above in parents.items():
+            several = () if above is None else above
             is_one = isinstance(several, str) or not isinstance(several, Iterable)
-            edges += [(parent, child) for parent in ([given] if is_one else several)]
+            edges += [(parent, child) for parent in ([above] if is_one else several)]
         return cls(edges, labels=parents.keys())
 
     @classmethod

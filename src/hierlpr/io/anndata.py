@@ -73,18 +73,18 @@ def _foreign_link(group: Any, visited: set[Any]) -> str | None:
 def read_anndata(source: Any, *, levels: Sequence[str], confidences: Sequence[str]) -> Predictions:
     """Read columns of names and of confidences in obs."""
     path, data = open_anndata(source)
-    found = Collector(path, "anndata", "cell {}")
-    _add_levels(found, data, levels, confidences)
+    collector = Collector(path, "anndata", "cell {}")
+    _add_levels(collector, data, levels, confidences)
 
     def rewrite(predictions: Predictions, label: Index, chance: Float, out: AnyPath) -> None:
         named = write_obs(data, predictions.hierarchy, predictions.ranks, label, chance)
         named.write_h5ad(out)
 
-    return found.finish(style={"names": True}, rewrite=rewrite)
+    return collector.finish(style={"names": True}, rewrite=rewrite)
 
 
 def _add_levels(
-    found: Collector, data: Any, levels: Sequence[str], confidences: Sequence[str]
+    collector: Collector, data: Any, levels: Sequence[str], confidences: Sequence[str]
 ) -> None:
     """Add the names and confidences of columns of obs, the coarsest level first."""
     columns = [str(name) for name in data.obs.columns]
@@ -92,15 +92,15 @@ def _add_levels(
         text = f"{len(levels)} columns of names and {len(confidences)} of confidences."
         hint = "name both, coarsest first, with levels= and confidences=; "
         hint += f"obs has {quote_names(columns)}."
-        raise file_error(found.path, "obs", text, hint, ("levels", "confidences"))
+        raise file_error(collector.path, "obs", text, hint, ("levels", "confidences"))
     names, scores = (
-        zip(*(obs_column(found.path, data, x) for x in given), strict=True)
-        for given in (levels, confidences)
+        zip(*(obs_column(collector.path, data, x) for x in group), strict=True)
+        for group in (levels, confidences)
     )
     ranks = [re.sub("_(name|labels?)$", "", level) for level in levels]
     for number, (cell, *row) in enumerate(zip(data.obs_names, names, scores, strict=True)):
         entries = zip(row[0], ranks, (x or "0" for x in row[1]), strict=True)
-        found.add_path(number, str(cell), entries)
+        collector.add_path(number, str(cell), entries)
 
 
 def obs_column(path: AnyPath, data: Any, name: str | None) -> list[str]:

@@ -92,7 +92,7 @@ def read_clusters(tables: Sequence[AnyPath], **options: Unpack[TableOptions]) ->
         elif len(others) != 1 and "cluster" not in names:
             text = f"the columns are {quote_names(names)}, not sample and cluster."
             raise log.file_error(text, line=source.first_place)
-        found: dict[str, str] = {}
+        cluster_of: dict[str, str] = {}
         for batch, place in source.chunks([at, column]):
             sample, cluster = (
                 as_names(x, log, names[i]).to_pylist()
@@ -104,13 +104,15 @@ def read_clusters(tables: Sequence[AnyPath], **options: Unpack[TableOptions]) ->
                     log.problem(
                         f"sample {name!r} has no cluster.", line=partial(place, i), hint=hint
                     )
-                elif found.setdefault(name, value) != value:
-                    text = f"sample {name!r} is in two clusters, {found[name]!r} and {value!r}."
+                elif cluster_of.setdefault(name, value) != value:
+                    text = (
+                        f"sample {name!r} is in two clusters, {cluster_of[name]!r} and {value!r}."
+                    )
                     log.problem(text, line=partial(place, i))
             log.check(batch.num_rows)
-        if not found:
+        if not cluster_of:
             raise log.file_error("no sample has a cluster.")
-        return found
+        return cluster_of
     raise DataError(
         f"clusters: {clusters!r} is neither a file nor a column of "
         f"{quote_names([os.fspath(x) for x in tables])}.\n"
@@ -131,18 +133,18 @@ def read_p_values(
     aliases = options.get("aliases") or {}
     position = {name: i for i, name in enumerate(hierarchy.labels)}
     p = np.full(hierarchy.n_labels, np.nan)
-    given: set[int] = set()
+    with_value: set[int] = set()
     for line, name, value in _rows(log, "label", P_NAMES, options):
         at = position.get(name if name in position else aliases.get(name, name))
         if at is None:
             log.unknown_label(name, hierarchy, line=line)
-        elif at in given:
+        elif at in with_value:
             log.problem(f"label {name!r} occurs more than once.", line=line)
         elif value < 0.0 or value > 1.0:
             hint = "give p-values, not test statistics or their logarithms."
             log.problem(f"{value:g} is outside [0, 1].", line=line, column="p", hint=hint)
         else:
-            given.add(at)
+            with_value.add(at)
             p[at] = value
     log.check(log.counts["rows"])
     if np.isnan(p).all():

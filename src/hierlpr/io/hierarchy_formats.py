@@ -69,11 +69,11 @@ def parse_obo(lines: list[str], log: ReadReport, relationships: Collection[str])
     obsolete: dict[str, _Term] = {}
     for term in _read_terms(lines, log):
         ids = term.tags["id"]
-        known = obsolete if "true" in map(str.lower, term.tags["is_obsolete"]) else terms
+        group = obsolete if "true" in map(str.lower, term.tags["is_obsolete"]) else terms
         if len(ids) != 1:
             log.problem(f"the [Term] stanza has {len(ids) or 'no'} id.", line=term.line)
-        elif known.setdefault(ids[0], term) is not term:
-            text = f"term {ids[0]!r} is defined again (first on line {known[ids[0]].line})."
+        elif group.setdefault(ids[0], term) is not term:
+            text = f"term {ids[0]!r} is defined again (first on line {group[ids[0]].line})."
             log.problem(text, line=term.line)
     graph = Graph(dict.fromkeys(terms))
     graph.names = {x: term.tags["name"][-1] for x, term in terms.items() if term.tags["name"]}
@@ -157,11 +157,11 @@ def _add_edges(
     log: ReadReport,
 ) -> None:
     """Add the edges between the labels of the graph."""
-    seen: Counter[str] = Counter()
+    n_of: Counter[str] = Counter()
     foreign: Counter[str] = Counter()  # parents in other ontologies, such as BFO
     for label in graph.labels:
         for relation, target, line in terms[label].parents:
-            seen[relation] += 1
+            n_of[relation] += 1
             if relation not in relationships:
                 continue
             parent = target if target in graph.labels else graph.aliases.get(target, target)
@@ -173,13 +173,13 @@ def _add_edges(
             else:
                 what = "obsolete" if parent in obsolete else "not defined in the file"
                 log.problem(f"the parent {parent!r} of {label!r} is {what}.", line=line)
-    if missing := relationships - {"is_a", *seen}:
+    if missing := relationships - {"is_a", *n_of}:
         text = f"no term has a relationship {quote_names(sorted(missing))}."
-        raise log.file_error(text, hint=f"the file has {quote_names(list(seen)) or 'none'}.")
+        raise log.file_error(text, hint=f"the file has {quote_names(list(n_of)) or 'none'}.")
     if foreign:
         left_out = f"{foreign.total():,} edges to terms of other ontologies are left out"
         log.notes.append(Note(f"{left_out}: {quote_names(list(foreign))}", is_warning=True))
-    if unused := [f"{x} ({n:,})" for x, n in seen.most_common() if x not in relationships]:
+    if unused := [f"{x} ({n:,})" for x, n in n_of.most_common() if x not in relationships]:
         log.notes.append(f"relationships that are not used as edges: {', '.join(unused[:5])}")
         if len(unused) > 5:
             log.notes[-1] += f" and {len(unused) - 5} more"
@@ -257,9 +257,9 @@ def parse_json(lines: list[str], log: ReadReport) -> Graph:
         raise log.file_error(text, line=1, hint=hint)
     log.format = "JSON (parent map)"
     graph = Graph()
-    for child, given in data.items():
+    for child, above in data.items():
         graph.labels.setdefault(child)
-        parents = given if isinstance(given, list) else [] if given is None else [given]
+        parents = above if isinstance(above, list) else [] if above is None else [above]
         if not all(isinstance(parent, str) for parent in parents):
             hint = "give a name, a list of names, or null for a root."
             log.problem("the parents are not names.", line=f"key {child!r}", hint=hint)
@@ -392,8 +392,8 @@ def parse_paths(lines: list[str], log: ReadReport, *, path_sep: str | None = Non
     if path_sep == "":
         text = "The separator of a path list must not be empty.\nHint: for example '/'."
         raise DataError(text, options=("path_sep",))
-    given = enumerate(map(str.strip, lines), start=1)
-    paths = [(i, text) for i, text in given if text and not text.startswith("#")]
+    numbered = enumerate(map(str.strip, lines), start=1)
+    paths = [(i, text) for i, text in numbered if text and not text.startswith("#")]
     if not paths:
         raise log.file_error("there are no paths, only comments.")
     sep = path_sep or ""
@@ -425,22 +425,22 @@ def parse_paths(lines: list[str], log: ReadReport, *, path_sep: str | None = Non
 
 def parse_arff(lines: list[str], log: ReadReport) -> Graph:
     """Read the hierarchy in the header: paths of a tree (``1,1/2``) or pairs of a DAG (``a/b``)."""
-    found: list[tuple[int, str]] = []
+    declared: list[tuple[int, str]] = []
     for line, text in enumerate(map(str.strip, lines), start=1):
         if text.lower().startswith("@data"):
             break
         if match := _HIERARCHICAL.fullmatch(text):
-            found.append((line, match[1]))
+            declared.append((line, match[1]))
         elif text and text[0] not in "@%":
             hint = "an ARFF header has lines @RELATION, @ATTRIBUTE and @DATA."
             raise log.file_error(f"{text[:40]!r} is not an ARFF declaration.", line=line, hint=hint)
     else:
         raise log.file_error("there is no @DATA line.")
-    if len(found) != 1:
-        text = f"the header has {len(found)} attributes of type hierarchical; expected one."
+    if len(declared) != 1:
+        text = f"the header has {len(declared)} attributes of type hierarchical; expected one."
         hint = "labels are declared as: @ATTRIBUTE class hierarchical a,a/b,a/c"
         raise log.file_error(text, hint=hint)
-    line, listed = found[0]
+    line, listed = declared[0]
     values = [x.strip() for x in listed.split(",") if x.strip()]
     paths = [value.split("/") for value in values]
     if not paths or not all(map(all, paths)):

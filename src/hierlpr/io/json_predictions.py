@@ -92,7 +92,7 @@ def _answers(path: AnyPath, content: Any) -> Predictions:
 
     Records are a list, also inside an object, or stand in an object below the names of samples.
     """
-    found = Collector(path, "answers", "record {}")
+    collector = Collector(path, "answers", "record {}")
     if isinstance(content, dict) and all(isinstance(x, list | dict) for x in content.values()):
         is_wrapped = len(content) == 1 and isinstance(next(iter(content.values())), list)
         content = [{"id": key, "labels": x} for key, x in content.items()]
@@ -107,12 +107,12 @@ def _answers(path: AnyPath, content: Any) -> Predictions:
                 yield number, str(sample), [(name, "", x) for name, x in _names_of(record)]
             except ValueError as error:
                 hint = 'expected {"id": ..., "labels": {NAME: CONFIDENCE}}, or "predictions" with '
-                raise found.error(number, str(error), f"{hint}label and confidence.") from None
+                raise collector.error(number, str(error), f"{hint}label and confidence.") from None
 
-    found.add_listed(rows())
+    collector.add_listed(rows())
     has_ids = any(isinstance(x, dict) and not set(_IDS).isdisjoint(x) for x in records)
     note = "the records have no id; samples are numbered from 1"
-    return found.finish(style={}, notes=() if has_ids else (note,))
+    return collector.finish(style={}, notes=() if has_ids else (note,))
 
 
 def _names_of(record: Any) -> list[tuple[str, Any]]:
@@ -142,22 +142,22 @@ def _names_of(record: Any) -> list[tuple[str, Any]]:
     return [(name, score)]
 
 
-def _collect(found: Collector, items: list[Any], parse: Callable[[Any], Parsed]) -> None:
+def _collect(collector: Collector, items: list[Any], parse: Callable[[Any], Parsed]) -> None:
     """Add the sample and the scores that `parse` finds in each item."""
     for number, item in enumerate(items):
         try:
             sample, scores = parse(item)
         except ValueError as error:
-            raise found.error(number, str(error)) from None
-        found.add_scores(number, sample, scores)
+            raise collector.error(number, str(error)) from None
+        collector.add_scores(number, sample, scores)
 
 
 def _rewriter(raw: bytes, edit: Callable[..., None]) -> Callable[..., None]:
     """Return a function that edits and writes the file: ``edit(found, content, label, chance)``."""
 
-    def rewrite(found: Predictions, label: Index, chance: Float, out: AnyPath) -> None:
+    def rewrite(predictions: Predictions, label: Index, chance: Float, out: AnyPath) -> None:
         content = json.loads(raw)
-        edit(found, content, label.tolist(), [round(float(x), 4) for x in chance])
+        edit(predictions, content, label.tolist(), [round(float(x), 4) for x in chance])
         with open(out, "w", encoding="utf-8") as stream:
             json.dump(content, stream, indent=1)
 
@@ -192,8 +192,8 @@ def parse_class(text: str, kind: str = "speciesnet") -> tuple[list[tuple[str, st
 class Classes:
     """Exclusive classes, each a path: the score of an ancestor is the sum over those below it."""
 
-    def __init__(self, found: Collector, common: dict[str, str] | None = None) -> None:
-        self.found, self.common = found, common or {}
+    def __init__(self, collector: Collector, common: dict[str, str] | None = None) -> None:
+        self.collector, self.common = collector, common or {}
         self.labels: dict[str, list[int]] = {}
 
     def sum_up(self, listed: Iterable[tuple[Any, Any]]) -> dict[int, float]:
@@ -207,26 +207,26 @@ class Classes:
         return scores
 
     def _add(self, text: str) -> list[int]:
-        pairs, common = parse_class(text, self.found.kind)
+        pairs, common = parse_class(text, self.collector.kind)
         if not pairs[0][1]:
             raise ValueError(f"the class {quote(text)} has no name.")
-        path = [x for x in self.found.path_to(pairs) if x >= 0]
+        path = [x for x in self.collector.path_to(pairs) if x >= 0]
         names = {text, common, self.common.get(text, "")} - {""}
-        self.found.pairs += [(x, path[-1]) for x in sorted(names) if path]
+        self.collector.pairs += [(x, path[-1]) for x in sorted(names) if path]
         self.labels[text] = path
         return path
 
     def style(self) -> dict[str, Any]:
         """Return the fields that a written path has."""
-        tops = zip(self.found.parent, self.found.name, strict=True)
+        tops = zip(self.collector.parent, self.collector.name, strict=True)
         n_fields = max((text.count(";") for text in self.labels), default=0) + 1
         return {"fields": list(FIELDS if (-1, "animal") in tops else _FIELDS.get(n_fields, ()))}
 
 
 def _speciesnet(path: AnyPath, content: Any, raw: bytes) -> Predictions:
     """Read SpeciesNet predictions: the classes listed for each image."""
-    found = Collector(path, "speciesnet", "predictions[{}]")
-    classes = Classes(found)
+    collector = Collector(path, "speciesnet", "predictions[{}]")
+    classes = Classes(collector)
 
     def parse(image: Any) -> Parsed:
         listed = field(image, "classifications", dict, default={"classes": [], "scores": []})
@@ -236,9 +236,9 @@ def _speciesnet(path: AnyPath, content: Any, raw: bytes) -> Predictions:
         return field(image, "filepath", str), classes.sum_up(zip(names, scores, strict=True))
 
     images = field(content, "predictions", list)
-    _collect(found, images, parse)
+    _collect(collector, images, parse)
     columns = ("prediction", "prediction_score", "prediction_source")
-    return found.finish(
+    return collector.finish(
         style=classes.style(),
         columns=columns,
         cells=lambda: ([str(image.get(key, "")) for key in columns] for image in images),
@@ -247,18 +247,22 @@ def _speciesnet(path: AnyPath, content: Any, raw: bytes) -> Predictions:
 
 
 def _edit_speciesnet(
-    found: Predictions, content: Any, labels: Sequence[int], chance: Sequence[float]
+    predictions: Predictions, content: Any, labels: Sequence[int], chance: Sequence[float]
 ) -> None:
     """Replace the prediction, its score and its source."""
     lists = (image.get("classifications") or {} for image in content["predictions"])
     texts = dict.fromkeys(text for listed in lists for text in listed.get("classes", ()))
-    own = {found.aliases[plain(text)]: text for text in texts if plain(text) in found.aliases}
-    h = found.hierarchy
+    own = {
+        predictions.aliases[plain(text)]: text
+        for text in texts
+        if plain(text) in predictions.aliases
+    }
+    h = predictions.hierarchy
     for image, at, sure in zip(content["predictions"], labels, chance, strict=True):
         written = ";;;;;;unknown"
         if at >= 0:
             label = h.labels[at]
-            of_rank = {found.ranks[h.index(x)]: bare_name(x) for x in lineage(h, label)}
+            of_rank = {predictions.ranks[h.index(x)]: bare_name(x) for x in lineage(h, label)}
             pieces = ["", *(of_rank.get(rank, "") for rank in FIELDS), h.name(label)]
             written = own.get(label) or ";".join(pieces)
         image["prediction"] = written
@@ -272,8 +276,8 @@ def _megadetector(path: AnyPath, content: Any, _raw: bytes) -> Predictions:
     described = field(content, "classification_category_descriptions", dict, default={})
     names = {**categories, **described}
     common = {str(names[key]): str(name) for key, name in categories.items()}
-    found = Collector(path, "megadetector", "images[{}]")
-    classes = Classes(found, common)
+    collector = Collector(path, "megadetector", "images[{}]")
+    classes = Classes(collector, common)
 
     def parse(image: Any) -> Parsed:
         listed = [pair for x in _classified(image)[:1] for pair in x["classifications"]]
@@ -283,10 +287,10 @@ def _megadetector(path: AnyPath, content: Any, _raw: bytes) -> Predictions:
         return field(image, "file", str), classes.sum_up(pairs)
 
     images = field(content, "images", list)
-    _collect(found, images, parse)
+    _collect(collector, images, parse)
     n_others = sum(max(0, len(_classified(image)) - 1) for image in images)
     note = f"{n_others:,} further classified detections of images with several were not used"
-    return found.finish(style=classes.style(), notes=(note,) if n_others else ())
+    return collector.finish(style=classes.style(), notes=(note,) if n_others else ())
 
 
 def _classified(image: Any) -> list[dict[str, Any]]:
@@ -301,10 +305,10 @@ def _classified(image: Any) -> list[dict[str, Any]]:
 
 def _mapmycells(path: AnyPath, content: Any, raw: bytes) -> Predictions:
     """Read the tree, and for each cell and level the assigned node and the runners-up."""
-    found = Collector(path, "mapmycells_json", "results[{}]")
+    collector = Collector(path, "mapmycells_json", "results[{}]")
     tree = field(content, "taxonomy_tree", dict)
     levels = [str(level) for level in field(tree, "hierarchy", list)]
-    label = _add_tree(found, tree, levels)
+    label = _add_tree(collector, tree, levels)
 
     def parse(cell: Any) -> Parsed:
         scores = {}
@@ -316,20 +320,22 @@ def _mapmycells(path: AnyPath, content: Any, raw: bytes) -> Predictions:
             whole = at.get("aggregate_probability", step)
             others = field(at, "runner_up_probability", list, default=[])
             share = as_score(whole) / as_score(step) if at and step else 1.0
-            given = [whole, *(x * share for x in others)]
-            if len(given) != len(nodes):
-                raise ValueError(f"{len(given)} probabilities for {len(nodes)} nodes of {level}.")
-            for node, score in zip(nodes, given, strict=True) if at else ():
+            probabilities = [whole, *(x * share for x in others)]
+            if len(probabilities) != len(nodes):
+                raise ValueError(
+                    f"{len(probabilities)} probabilities for {len(nodes)} nodes of {level}."
+                )
+            for node, score in zip(nodes, probabilities, strict=True) if at else ():
                 if not isinstance(node, str) or (level, node) not in label:
                     raise ValueError(f"{quote(node)} is not in taxonomy_tree, {quote(level)}.")
                 scores[label[level, node]] = as_score(score)
         return str(field(cell, "cell_id", str, int)), scores
 
-    _collect(found, field(content, "results", list), parse)
-    return found.finish(style={"names": True}, rewrite=_rewriter(raw, _edit_mapmycells))
+    _collect(collector, field(content, "results", list), parse)
+    return collector.finish(style={"names": True}, rewrite=_rewriter(raw, _edit_mapmycells))
 
 
-def _add_tree(found: Collector, tree: Any, levels: list[str]) -> dict[tuple[str, str], int]:
+def _add_tree(collector: Collector, tree: Any, levels: list[str]) -> dict[tuple[str, str], int]:
     """Add the nodes of a taxonomy; return the label of each (level, node)."""
     level_names = field(tree, "hierarchy_mapper", dict, default={})
     node_names = field(tree, "name_mapper", dict, default={})
@@ -340,13 +346,13 @@ def _add_tree(found: Collector, tree: Any, levels: list[str]) -> dict[tuple[str,
         for node in field(tree, level, dict):
             if labels and level != levels[0] and node not in parent:
                 raise ValueError(f"taxonomy_tree, {level}: no node lists {quote(node)} as child.")
-            label = found.label(parent.get(node, -1), node, str(level_names.get(level, level)))
+            label = collector.label(parent.get(node, -1), node, str(level_names.get(level, level)))
             labels[level, node] = label
-            called = field(field(node_names, level, dict, default={}), node, dict, default={})
-            if called.get("name"):
-                found.shown[node] = str(called["name"])
-            if called.get("alias"):
-                found.pairs.append((str(called["alias"]), label))
+            names = field(field(node_names, level, dict, default={}), node, dict, default={})
+            if names.get("name"):
+                collector.shown[node] = str(names["name"])
+            if names.get("alias"):
+                collector.pairs.append((str(names["alias"]), label))
             if level != levels[-1]:
                 below.update((str(x), label) for x in field(tree[level], node, list))
         parent = below
@@ -354,10 +360,10 @@ def _add_tree(found: Collector, tree: Any, levels: list[str]) -> dict[tuple[str,
 
 
 def _edit_mapmycells(
-    found: Predictions, content: Any, label: Sequence[int], chance: Sequence[float]
+    predictions: Predictions, content: Any, label: Sequence[int], chance: Sequence[float]
 ) -> None:
     """Remove the levels below the named one."""
-    h = found.hierarchy
+    h = predictions.hierarchy
     for row, (cell, at) in enumerate(zip(content["results"], label, strict=True)):
         nodes = lineage(h, h.labels[at]) if at >= 0 else []
         for i, level in enumerate(content["taxonomy_tree"]["hierarchy"]):
@@ -365,5 +371,5 @@ def _edit_mapmycells(
             if node is None:
                 cell.pop(level, None)
             elif (cell.get(level) or {}).get("assignment") != node:  # a runner-up
-                score = float(found.scores[row, h.index(nodes[i])])
+                score = float(predictions.scores[row, h.index(nodes[i])])
                 cell[level] = {"assignment": node, "bootstrapping_probability": score}

@@ -240,7 +240,7 @@ class Collector:
         if not self.parent:
             text = "no sample has a predicted name."
             raise file_error(self.path, "", text, "is it the right file?")
-        ids, called = self._names()
+        ids, shown = self._names()
         edges = [(ids[p], ids[i]) for i, p in enumerate(self.parent) if p >= 0]
         entries = (self._checked_scores(), np.array(self._label), np.array(self._ptr))
         scores = sparse.csr_array(entries, shape=(len(self._samples), len(ids)))
@@ -250,10 +250,10 @@ class Collector:
             format=self.kind,
             samples=tuple(self._samples),
             scores=scores,
-            hierarchy=Hierarchy(edges, labels=ids, names=dict(zip(ids, called, strict=True))),
+            hierarchy=Hierarchy(edges, labels=ids, names=dict(zip(ids, shown, strict=True))),
             ranks=tuple(self.rank),
             style={"format": self.kind, **style, "prefixes": self.prefixes},
-            aliases=merge_aliases([*zip(called, ids, strict=True), *pairs], ids),
+            aliases=merge_aliases([*zip(shown, ids, strict=True), *pairs], ids),
             place=np.array(self._place, dtype=np.int64) if self._place else None,
             **others,
         )
@@ -274,7 +274,7 @@ class Collector:
     def _names(self) -> tuple[list[str], list[str]]:
         """Return the path that identifies each label, and its readable name."""
         ids: list[str] = []
-        called: list[str] = []
+        shown: list[str] = []
         for i, (name, parent) in enumerate(zip(self.name, self.parent, strict=True)):
             piece = name.replace(SEPARATOR, "%3B")
             ids.append(f"{ids[parent]}{SEPARATOR}{piece}" if parent >= 0 else piece)
@@ -283,8 +283,8 @@ class Collector:
             elif self.rank[i] == "species" and parent >= 0 and name[0].islower():
                 above = self.name[parent] if self.rank[parent] == "genus" else ""
                 name = f"{above} {name}".strip()  # 'panthera leo' says more than 'leo'
-            called.append(name)
-        return ids, called
+            shown.append(name)
+        return ids, shown
 
 
 def merge_aliases(pairs: Iterable[tuple[str, str]], ids: Sequence[str] = ()) -> Aliases:

@@ -74,16 +74,16 @@ def read_predictions(
         AnnData: the columns of obs with names, coarsest first.
     """
     if is_anndata(path):
-        given = confidences or ()
-        names = given.split(",") if isinstance(given, str) else given
+        texts = confidences or ()
+        names = texts.split(",") if isinstance(texts, str) else texts
         columns = [name.strip() for name in names]  # type: ignore[union-attr]
-        found = read_anndata(path, levels=levels, confidences=columns)
+        predictions = read_anndata(path, levels=levels, confidences=columns)
     else:
         raw = read_bytes(path)
-        found = _recognise(path, unpack_artifact(path, raw), confidences)
+        predictions = _recognise(path, unpack_artifact(path, raw), confidences)
         if raw.startswith(ZIP):
-            found = replace(found, rewrite=None)
-    return found if hierarchy is None else _with_hierarchy(found, hierarchy)
+            predictions = replace(predictions, rewrite=None)
+    return predictions if hierarchy is None else _with_hierarchy(predictions, hierarchy)
 
 
 def _recognise(path: AnyPath, raw: bytes, confidences: Any) -> Predictions:
@@ -134,33 +134,35 @@ def unpack_artifact(path: AnyPath, raw: bytes) -> bytes:
     raise file_error(path, "", text, "of QIIME 2 artifacts, those of a taxonomy are read.")
 
 
-def write_like_input(found: Predictions, label: Index, chance: Float, path: AnyPath) -> None:
+def write_like_input(predictions: Predictions, label: Index, chance: Float, path: AnyPath) -> None:
     """Write the tool's own format with every path cut at the label of its sample (-1: none)."""
-    if found.rewrite is None:
+    if predictions.rewrite is None:
         hint = "leave like_input out and write a table."
-        text = f"{found.path}: {found.format} files are not written.\nHint: {hint}"
+        text = f"{predictions.path}: {predictions.format} files are not written.\nHint: {hint}"
         raise DataError(text, options=("like_input",))
     with atomic_output(path, compress=True) as part:
-        found.rewrite(found, np.asarray(label, dtype=np.int64), np.asarray(chance), part)
+        predictions.rewrite(
+            predictions, np.asarray(label, dtype=np.int64), np.asarray(chance), part
+        )
 
 
 def match_columns(
-    found: Predictions, hierarchy: Hierarchy, hint: str = "is the model of the same taxonomy?"
+    predictions: Predictions, hierarchy: Hierarchy, hint: str = "is the model of the same taxonomy?"
 ) -> Index:
     """Return the label of a hierarchy, such as that of a model, for each predicted one (-1: none).
 
     Raises if it has none of them.
     """
-    target = match_labels(found, hierarchy)
+    target = match_labels(predictions, hierarchy)
     column = np.array([-1 if x is None else hierarchy.index(x) for x in target], dtype=np.int64)
     if not (column >= 0).any():
-        first = quote_names(list(found.hierarchy.names.values()))
+        first = quote_names(list(predictions.hierarchy.names.values()))
         text = f"none of the predicted names is in the hierarchy; the first are {first}."
-        raise file_error(found.path, "", text, hint)
+        raise file_error(predictions.path, "", text, hint)
     return column
 
 
-def match_labels(found: Predictions, hierarchy: Hierarchy) -> list[str | None]:
+def match_labels(predictions: Predictions, hierarchy: Hierarchy) -> list[str | None]:
     """Return the label of a hierarchy for each predicted one, by path or by name (None: none).
 
     Names alone are not enough where both have paths.
@@ -170,23 +172,23 @@ def match_labels(found: Predictions, hierarchy: Hierarchy) -> list[str | None]:
     names = merge_aliases(pairs, hierarchy.labels)
 
     def match(label: str) -> str | None:
-        if label in hierarchy or (has_paths and found.format not in UNCLOSED):
+        if label in hierarchy or (has_paths and predictions.format not in UNCLOSED):
             return label if label in hierarchy else None
-        name = found.hierarchy.name(label)
+        name = predictions.hierarchy.name(label)
         end = path_labels(name, hierarchy)[-1]
         return end if end in hierarchy else names.get(plain(name))
 
-    return [match(label) for label in found.hierarchy.labels]
+    return [match(label) for label in predictions.hierarchy.labels]
 
 
 def take_columns(
-    found: Predictions, column: Index, hierarchy: Hierarchy
+    predictions: Predictions, column: Index, hierarchy: Hierarchy
 ) -> tuple[sparse.csr_array, NDArray[np.bool_]]:
     """Move listed scores to columns of another hierarchy; say which samples list one without (-1).
 
     The ancestors of such a label keep their own scores, so the sample can still be named.
     """
-    scores = found.scores
+    scores = predictions.scores
     row = np.repeat(np.arange(scores.shape[0]), np.diff(scores.indptr))
     at = column[scores.indices]
     is_unknown = np.bincount(row[at < 0], minlength=scores.shape[0]) > 0
@@ -197,7 +199,7 @@ def take_columns(
         order = order[np.diff(row[order] * hierarchy.n_labels + at[order], prepend=-1) != 0]
     entries = (scores.data[order], (row[order], at[order]))
     moved = sparse.csr_array(entries, shape=(scores.shape[0], hierarchy.n_labels))
-    if found.format in UNCLOSED:
+    if predictions.format in UNCLOSED:
         closed = close_listed(moved, hierarchy)
         parts = (closed.value, closed.label, closed.row_ptr)
         moved = sparse.csr_array(parts, shape=moved.shape)
@@ -205,14 +207,16 @@ def take_columns(
     return moved, is_unknown
 
 
-def _with_hierarchy(found: Predictions, hierarchy: Hierarchy) -> Predictions:
+def _with_hierarchy(predictions: Predictions, hierarchy: Hierarchy) -> Predictions:
     """Replace the hierarchy of the paths by a given one."""
     hint = "leave the hierarchy out to take it from the paths."
-    column = match_columns(found, hierarchy, hint)
-    scores, is_unknown = take_columns(found, column, hierarchy)
+    column = match_columns(predictions, hierarchy, hint)
+    scores, is_unknown = take_columns(predictions, column, hierarchy)
     at = np.flatnonzero(column >= 0)
-    new = {found.hierarchy.labels[i]: hierarchy.labels[column[i]] for i in at}
-    rank_of = {column[i]: found.ranks[i] for i in at if not found.ranks[i].startswith("depth ")}
+    new = {predictions.hierarchy.labels[i]: hierarchy.labels[column[i]] for i in at}
+    rank_of = {
+        column[i]: predictions.ranks[i] for i in at if not predictions.ranks[i].startswith("depth ")
+    }
     by_depth: dict[int, Counter[str]] = {}  # names that are not predicted have the usual rank
     for label, rank in rank_of.items():
         by_depth.setdefault(hierarchy.levels[label], Counter())[rank] += rank != ""
@@ -221,12 +225,12 @@ def _with_hierarchy(found: Predictions, hierarchy: Hierarchy) -> Predictions:
         rank_of.get(label) or usual.get(level) or f"depth {level}"
         for label, level in enumerate(hierarchy.levels)
     ]
-    notes = found.notes
+    notes = predictions.notes
     if is_unknown.any():
         text = f"{is_unknown.sum():,} samples have a predicted name that the hierarchy lacks"
         notes = (*notes, text)
     pairs = [(hierarchy.name(x), x) for x in hierarchy.labels]
-    pairs += [(name, new[x]) for name, x in found.aliases.items() if x in new]
+    pairs += [(name, new[x]) for name, x in predictions.aliases.items() if x in new]
     aliases = merge_aliases(pairs, hierarchy.labels)
     changed = {"scores": scores, "hierarchy": hierarchy, "ranks": tuple(ranks), "aliases": aliases}
-    return replace(found, **changed, notes=notes, place=None)
+    return replace(predictions, **changed, notes=notes, place=None)

@@ -298,11 +298,11 @@ def pair_samples(
         left_out = f"{len(unscored):,} samples with truth but without scores are left out"
         notes.append(f"{left_out}: {quote_names(unscored)}")
     rows = np.arange(at.size) if is_negative else np.flatnonzero(at >= 0)
-    given = scores.table.rows(rows)
-    held = _truth_rows(truth.table, at[rows], given.samples or ())
+    scored = scores.table.rows(rows)
+    labelled = _truth_rows(truth.table, at[rows], scored.samples or ())
     names = f"{truth.report.path}: the truth", f"the scores of {scores.report.path}"
-    refuse_truth_as_scores(given.values, held.values, name=names[0], scores_name=names[1])
-    return Pair(given, held, tuple(notes))
+    refuse_truth_as_scores(scored.values, labelled.values, name=names[0], scores_name=names[1])
+    return Pair(scored, labelled, tuple(notes))
 
 
 def _truth_rows(truth: Table, at: NDArray[np.int64], names: tuple[str, ...]) -> Table:

@@ -299,11 +299,11 @@ def as_names(column: Any, log: ReadReport, name: str) -> Any:
     if types.is_floating(column.type):  # whole numbers, of which some are missing
         with suppress(pa.ArrowInvalid):
             column = column.cast(pa.int64())
-    given = column.type.value_type if types.is_dictionary(column.type) else column.type
-    is_text = types.is_string(given) or types.is_large_string(given)
-    is_whole = types.is_integer(given) or types.is_decimal(given) or types.is_temporal(given)
-    if not (is_text or is_whole or types.is_null(given)):
-        text = f"the column holds {str(given)[:60]}, expected names."
+    kind = column.type.value_type if types.is_dictionary(column.type) else column.type
+    is_text = types.is_string(kind) or types.is_large_string(kind)
+    is_whole = types.is_integer(kind) or types.is_decimal(kind) or types.is_temporal(kind)
+    if not (is_text or is_whole or types.is_null(kind)):
+        text = f"the column holds {str(kind)[:60]}, expected names."
         raise log.file_error(text, line="the schema", column=name)
     try:
         column = column.cast(pa.string())
@@ -323,20 +323,20 @@ def as_numbers(
     types = pa.types
     if types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    given = column.type
-    is_text = types.is_string(given) or types.is_large_string(given)
+    kind = column.type
+    is_text = types.is_string(kind) or types.is_large_string(kind)
     if is_text and is_flag:
         text = pc.fill_null(pc.utf8_lower(pc.utf8_trim_whitespace(column)), "")
         code = pc.index_in(text, pa.array(list(FLAGS), text.type)).fill_null(-1).to_numpy()
         return np.append(list(FLAGS.values()), math.nan)[code], code < 0
     if is_text:
         return _parse_numbers(column, decimal)
-    is_number = types.is_floating(given) or types.is_integer(given) or types.is_decimal(given)
-    if not (is_number or types.is_boolean(given) or types.is_null(given)):
-        text = f"the column holds {str(given)[:60]}, expected numbers."
+    is_number = types.is_floating(kind) or types.is_integer(kind) or types.is_decimal(kind)
+    if not (is_number or types.is_boolean(kind) or types.is_null(kind)):
+        text = f"the column holds {str(kind)[:60]}, expected numbers."
         raise log.file_error(text, line="the schema", column=name)
     # A decimal with many digits and a half-precision number have no direct way to float64.
-    step = pa.float32() if given == pa.float16() else pa.float64()
+    step = pa.float32() if kind == pa.float16() else pa.float64()
     return _floats(column.cast(step, safe=False)), np.zeros(len(column), dtype=bool)
 
 

@@ -40,13 +40,13 @@ def find_columns(
     The column named `clusters` is no label.
     """
     log, place = source.log, source.first_place
-    given = [name.strip() for name in source.columns]
-    if sample_column in given:
-        at = given.index(sample_column)
-        given = [f"other {x}" if x.lower() in SAMPLE_NAMES else x for x in given]
-        given[at] = SAMPLE_COLUMN
-    lower = [name.lower() for name in given]
-    if given[0].startswith("!gaf"):
+    header = [name.strip() for name in source.columns]
+    if sample_column in header:
+        at = header.index(sample_column)
+        header = [f"other {x}" if x.lower() in SAMPLE_NAMES else x for x in header]
+        header[at] = SAMPLE_COLUMN
+    lower = [name.lower() for name in header]
+    if header[0].startswith("!gaf"):
         hint = "end its name in .gaf, or .gaf.gz; it is read as truth."
         raise log.file_error("this is a file of annotations (GAF).", line=place, hint=hint)
     sample, label, value = (
@@ -56,18 +56,18 @@ def find_columns(
     # A first column of another name in a long table, and the labels beside the samples of truth.
     if sample is None and None not in (label, value) and 0 not in (label, value):
         sample = 0
-        log.notes.append(f"{log.path}: the first column, {given[0]!r}, is taken as the samples")
-    if content == "truth" and label is None and sample is not None and len(given) == 2:
+        log.notes.append(f"{log.path}: the first column, {header[0]!r}, is taken as the samples")
+    if content == "truth" and label is None and sample is not None and len(header) == 2:
         texts = _first_texts(source, 1 - sample)
         label = 1 - sample if any(x.strip().lower() not in FLAGS for x in texts) else None
     if sample is not None and label is not None and (value is not None or content == "truth"):
-        found = {"sample": sample, "label": label}
-        found |= {"truth" if content == "truth" else "score": value} if value is not None else {}
+        place_of = {"sample": sample, "label": label}
+        place_of |= {"truth" if content == "truth" else "score": value} if value is not None else {}
         if content == "ranking":
-            found |= {name: lower.index(name) for name in RANKING_NAMES if name in lower}
-        return _check_long_header(given, found, content, source)
-    has_score = len(given) == 3 and parse_number(given[2], source.decimal) is not None
-    is_pair = content == "truth" and len(given) in (2, 3)
+            place_of |= {name: lower.index(name) for name in RANKING_NAMES if name in lower}
+        return _check_long_header(header, place_of, content, source)
+    has_score = len(header) == 3 and parse_number(header[2], source.decimal) is not None
+    is_pair = content == "truth" and len(header) in (2, 3)
     if source.delimiter and sample is None and lower[0] and (is_pair or has_score):
         source.has_header, log.format = False, f"CAFA {content}"
         if not is_pair:
@@ -78,42 +78,42 @@ def find_columns(
         return {"sample": 0, "label": 1}
     if content == "ranking" or (sample is not None and label is not None):
         needed = "sample,label,score" if content == "scores" else "sample,label,score,lpr,call,rank"
-        text = f"a column is missing; the columns are {quote_names(given)}."
+        text = f"a column is missing; the columns are {quote_names(header)}."
         raise log.file_error(text, line=place, hint=f"expected the columns {needed}.")
-    return _check_wide_header(given, content, source, clusters)
+    return _check_wide_header(header, content, source, clusters)
 
 
 def _check_long_header(
-    given: list[str], found: dict[str, int], content: Content, source: Source
+    header: list[str], place_of: dict[str, int], content: Content, source: Source
 ) -> dict[str, int]:
-    log, lower = source.log, [name.lower() for name in given]
+    log, lower = source.log, [name.lower() for name in header]
     kind = "long" if source.delimiter else "long Parquet"
     log.format = log.format or ("ranking" if content == "ranking" else f"{kind} {content}")
-    twice = next((lower[at] for at in found.values() if lower.count(lower[at]) > 1), None)
+    twice = next((lower[at] for at in place_of.values() if lower.count(lower[at]) > 1), None)
     if twice is not None:
         raise log.file_error("the column occurs twice.", line=source.first_place, column=twice)
-    extra = [name for i, name in enumerate(given) if i not in found.values()]
+    extra = [name for i, name in enumerate(header) if i not in place_of.values()]
     if content == "truth" and any(name.lower() in (*SCORE_NAMES, "lpr") for name in extra):
-        text = f"this is a file of scores, not of truth: the columns are {quote_names(given)}."
+        text = f"this is a file of scores, not of truth: the columns are {quote_names(header)}."
         hint = "are scores and truth interchanged? Otherwise remove the columns of scores."
         raise log.file_error(text, hint=hint)
     if extra and content != "ranking":
         log.notes.append(f"{log.path}: other columns are ignored: {quote_names(extra)}")
-    return found
+    return place_of
 
 
 def _check_wide_header(
-    given: list[str], content: Content, source: Source, clusters: str | None
+    header: list[str], content: Content, source: Source, clusters: str | None
 ) -> dict[str, int]:
     log, place = source.log, source.first_place
     log.format = f"wide {content}" if source.delimiter else f"wide Parquet {content}"
-    if len(given) < 2:
+    if len(header) < 2:
         hint = f"{EXPECTED} sep= sets the character between columns."
         text = "the table has only one column."
         raise log.file_error(text, line=place, hint=hint, options=("sep",))
-    lower = [name.lower() for name in given]
+    lower = [name.lower() for name in header]
     at = lower.index(SAMPLE_COLUMN) if SAMPLE_COLUMN in lower else 0
-    first = given[at][:60]
+    first = header[at][:60]
     is_cafa = first.upper() in ("AUTHOR", "MODEL", "KEYWORDS")
     if first and first.lower() != SAMPLE_COLUMN and not is_cafa and _are_samples(source, at):
         log.notes.append(f"{log.path}: the first column, {first!r}, is taken as the samples")
@@ -122,20 +122,20 @@ def _check_wide_header(
         if is_cafa:
             hint = "remove the lines AUTHOR, MODEL, KEYWORDS and END of a CAFA submission."
             raise log.file_error(text, line=place, hint=hint)
-        places = [i for i in range(min(len(given), _LOOKED_AT)) if _are_samples(source, i)]
+        places = [i for i in range(min(len(header), _LOOKED_AT)) if _are_samples(source, i)]
         places += [0] if _are_samples(source, 0, str.isdecimal) else []
-        likely = next((given[i] for i in places), "")
+        likely = next((header[i] for i in places), "")
         hint = f"sample_column={likely!r} names the column of samples; {EXPECTED}"
         if not likely:
             hint = f"name the column of samples {SAMPLE_COLUMN!r}, or add one; {EXPECTED}"
         raise log.file_error(text, line=place, hint=hint, options=(f"sample_column={likely}",))
     if not first:
         log.notes.append(f"{log.path}: the first column has no name and is taken as the samples")
-    labels = {name: i for i, name in enumerate(given) if i != at and name != clusters}
+    labels = {name: i for i, name in enumerate(header) if i != at and name != clusters}
     if "" in labels:
         hint = "is it an index that was saved with the table? Then remove it."
         raise log.file_error("a column of the header has no name.", line=place, hint=hint)
-    twice = next((name for name, n in Counter(given).items() if n > 1), None)
+    twice = next((name for name, n in Counter(header).items() if n > 1), None)
     if twice is not None:
         raise log.file_error("the column occurs twice.", line=place, column=twice)
     return {"": at, **labels}
@@ -171,17 +171,17 @@ def match_columns(
     Every label needs one; in scores and truth, those that follow from others do not.
     """
     log = source.log
-    found: dict[str, str] = {}
+    column_of: dict[str, str] = {}
     extra: list[str] = []
-    for given in list(columns)[1:]:
-        label = given if given in hierarchy else aliases.get(given, given)
+    for name in list(columns)[1:]:
+        label = name if name in hierarchy else aliases.get(name, name)
         if label not in hierarchy:
-            extra.append(given)
-        elif found.setdefault(label, given) != given:
-            text = f"label {label!r} has two columns, {found[label]!r} and {given!r}."
+            extra.append(name)
+        elif column_of.setdefault(label, name) != name:
+            text = f"label {label!r} has two columns, {column_of[label]!r} and {name!r}."
             raise log.file_error(text, line="the header")
-    missing = [label for label in hierarchy.labels if label not in found]
-    if not found:
+    missing = [label for label in hierarchy.labels if label not in column_of]
+    if not column_of:
         rows = _first_texts(source, columns[""])
         known = quote_names(hierarchy.labels, most=3)
         text = f"none of the {len(extra):,} columns is a label: {quote_names(extra, most=3)}."
@@ -190,11 +190,11 @@ def match_columns(
         raise log.file_error(text, line="the header", hint=hint)
     if extra:
         hint = mismatch_hint(extra, missing, hierarchy) or "remove columns that are not labels."
-        for given in extra:
-            log.unknown_label(given, hierarchy, line="the header", hint=hint)
+        for name in extra:
+            log.unknown_label(name, hierarchy, line="the header", hint=hint)
         log.check(0)
     if content != "ranking":
-        missing = labels_without_scores(hierarchy, found)
+        missing = labels_without_scores(hierarchy, column_of)
     if missing:
         text = f"{len(missing):,} label(s) of the hierarchy have no column: {quote_names(missing)}."
         hint = (
@@ -202,5 +202,5 @@ def match_columns(
         )
         hint += "may omit pairs."
         raise log.file_error(text, line="the header", hint=hint)
-    labels = [label for label in hierarchy.labels if label in found]
-    return {"": columns[""], **{label: columns[found[label]] for label in labels}}
+    labels = [label for label in hierarchy.labels if label in column_of]
+    return {"": columns[""], **{label: columns[column_of[label]] for label in labels}}

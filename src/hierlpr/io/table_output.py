@@ -65,11 +65,11 @@ def write_truth(path: AnyPath, truth: Table) -> None:
     if output_ending(path, "truth file") != ".tsv":
         write_table(path, _wide(truth, pa.int8()))
         return
-    held = sparse.csr_array(truth.values, copy=True)
-    held.eliminate_zeros()
-    if np.isnan(held.data).any():
+    positive = sparse.csr_array(truth.values, copy=True)
+    positive.eliminate_zeros()
+    if np.isnan(positive.data).any():
         raise DataError(f"{path}: the CAFA layout cannot hold unknown truth; write .csv.")
-    write_table(path, _long(Table(held, truth.labels, truth.samples), "truth"))
+    write_table(path, _long(Table(positive, truth.labels, truth.samples), "truth"))
 
 
 def write_ranking(path: AnyPath, ranking: Any, *, call: ArrayLike | None = None) -> int:

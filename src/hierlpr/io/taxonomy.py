@@ -55,29 +55,29 @@ def _read_table(
 ) -> Predictions:
     """Read a text file; `columns` names the cells after the first, `shown` has readable names."""
     parse, cut = functions
-    found = Collector(table.log.path, kind, "line {}", shown)
+    collector = Collector(table.log.path, kind, "line {}", shown)
     for number, cells in table.rows():
         try:
             entries = parse(cells)
         except ValueError as error:
-            raise found.error(number, str(error), _HINTS[kind]) from None
-        found.add_path(number, cells[0], entries)
+            raise collector.error(number, str(error), _HINTS[kind]) from None
+        collector.add_path(number, cells[0], entries)
     n_own = len(columns)
 
     def own_cells() -> Iterator[Cells]:
         for _, cells in table.rows():
             yield [*cells[1 : n_own + 1], *repeat("", n_own + 1 - len(cells))]
 
-    def rewrite(found: Predictions, label: Index, chance: Float, out: AnyPath) -> None:
-        if found.place is None:
+    def rewrite(predictions: Predictions, label: Index, chance: Float, out: AnyPath) -> None:
+        if predictions.place is None:
             text = "its paths were replaced by another hierarchy and cannot be cut."
             hint = "leave out the hierarchy or like_input."
             options = ("hierarchy", "like_input")
-            raise DataError(f"{found.path}: {text}\nHint: {hint}", options=options)
-        row = np.repeat(np.arange(label.size), np.diff(found.scores.indptr))
-        at = np.flatnonzero(found.scores.indices == label[row])
+            raise DataError(f"{predictions.path}: {text}\nHint: {hint}", options=options)
+        row = np.repeat(np.arange(label.size), np.diff(predictions.scores.indptr))
+        at = np.flatnonzero(predictions.scores.indices == label[row])
         n_kept = np.zeros(label.size, dtype=np.int64)
-        n_kept[row[at]] = found.place[at] + 1  # placeholder names count
+        n_kept[row[at]] = predictions.place[at] + 1  # placeholder names count
         cuts = zip(table.rows(), n_kept.tolist(), strict=True)
         rows = (cut(cells, n) for (_, cells), n in cuts)
         head = (table.raw or b"").split(b"\n")[: next(table.rows())[0] - 1]
@@ -88,7 +88,7 @@ def _read_table(
             else:
                 stream.writelines("\t".join(cells) + "\n" for cells in rows)
 
-    return found.finish(style=style, columns=tuple(columns), cells=own_cells, rewrite=rewrite)
+    return collector.finish(style=style, columns=tuple(columns), cells=own_cells, rewrite=rewrite)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,11 +233,11 @@ def read_qiime(path: AnyPath, raw: bytes, at: int | None = None) -> Predictions:
     def parse(cells: Cells) -> Iterable[Entry]:
         if len(cells) < 3:
             raise ValueError(f"cannot read {quote(cells[0])}.")
-        names, given = cells[at].split(";"), cells[score].split(";")
-        if len(given) not in (1, len(names)):
-            raise ValueError(f"{len(given)} confidences for {len(names)} ranks.")
-        given = given * len(names) if len(given) == 1 else given
-        return zip(names, repeat(""), given, strict=False)
+        names, scores = cells[at].split(";"), cells[score].split(";")
+        if len(scores) not in (1, len(names)):
+            raise ValueError(f"{len(scores)} confidences for {len(names)} ranks.")
+        scores = scores * len(names) if len(scores) == 1 else scores
+        return zip(names, repeat(""), scores, strict=False)
 
     def cut(cells: Cells, kept: int) -> Cells:
         taxon = ";".join(cells[at].split(";")[:kept]).strip() or "Unassigned"
@@ -362,7 +362,7 @@ def read_detections(path: AnyPath, raw: bytes) -> Predictions:
     """Read a table with one row per sample and name, of which the highest confidence counts."""
     table = open_text(path, raw, 0)
     file, start, at, other, score = row_columns(table.columns) or (0, None, 1, None, 2)
-    found = Collector(path, "detections" if start is None else "windows", "line {}")
+    collector = Collector(path, "detections" if start is None else "windows", "line {}")
 
     def rows() -> Iterator[Listed]:
         for number, cells in table.rows():
@@ -370,5 +370,5 @@ def read_detections(path: AnyPath, raw: bytes) -> Predictions:
             yield number, sample_of_row(cells, file, start), [name]
 
     is_species = table.columns[at].strip().lower() == "scientific name"
-    found.add_listed(rows(), rank="species" if is_species else "")
-    return found.finish(style={})
+    collector.add_listed(rows(), rank="species" if is_species else "")
+    return collector.finish(style={})

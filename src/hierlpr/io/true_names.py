@@ -79,9 +79,9 @@ def read_true_names(
         elif name_of.setdefault(row, name) != name:
             several.add(row)
     if not name_of:
-        given = [sample for sample, _ in pairs]
+        names = [sample for sample, _ in pairs]
         text = f"none of its samples is in {predictions.path}."
-        hint = f"its samples are {quote_names(given, most=3)}, those of the predictions "
+        hint = f"its samples are {quote_names(names, most=3)}, those of the predictions "
         hint += f"{quote_names(predictions.samples, most=3)}; sample_column= names another column."
         raise file_error(path, "", text, hint, ("sample_column",))
     counts["samples with several true names are left out"] = len(several)
@@ -337,7 +337,7 @@ class _Finder:
         return self._labels[text]
 
     def _find(self, text: str) -> tuple[str | None, bool]:
-        aliases, known = self._of.aliases, self._of.hierarchy
+        aliases, hierarchy = self._of.aliases, self._of.hierarchy
         if (label := aliases.get(plain(text))) is not None:
             return label, False
         is_sintax = re.match("[a-z]:", text) is not None
@@ -353,7 +353,7 @@ class _Finder:
         label = None
         for name in names:
             if label is None:
-                label = name if name in known.roots else aliases.get(plain(name))
+                label = name if name in hierarchy.roots else aliases.get(plain(name))
             elif (below := self._child(label, name)) is None:
                 return label, True
             else:
@@ -362,11 +362,11 @@ class _Finder:
 
     def _child(self, label: str, name: str) -> str | None:
         """Return the label that a name below another means, by its spelling or by safe rules."""
-        known = self._of.hierarchy
+        hierarchy = self._of.hierarchy
         if label not in self._below:
             forms = self._below[label] = {}
-            for below in known.children(label):  # named as in a path, or readably
-                for text in {bare_name(below), known.name(below)}:
+            for below in hierarchy.children(label):  # named as in a path, or readably
+                for text in {bare_name(below), hierarchy.name(below)}:
                     forms[text.lower()] = below
                     key = "\0" + plain(text, bare_name(label))
                     forms[key] = below if forms.get(key, below) == below else None
@@ -377,8 +377,8 @@ class _Finder:
         kind = "as written"
         if child is None:
             child, kind = forms.get("\0" + plain(name, bare_name(label))), "by rules"
-        example = child or next(iter(known.children(label)))
-        rank = self._of.ranks[known.index(example)] or "the same rank"
+        example = child or next(iter(hierarchy.children(label)))
+        rank = self._of.ranks[hierarchy.index(example)] or "the same rank"
         kind = "not" if child is None else kind
         self._matched[rank][kind] += 1
         self._example.setdefault((rank, kind), f"{quote(name)} for {quote(bare_name(example))}")
