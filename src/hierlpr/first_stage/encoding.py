@@ -149,14 +149,14 @@ class FeatureEncoder:
 
     def _fit_scale(self, values: Float) -> None:
         """Learn mean and scale per column; constant columns are not used."""
-        known = np.isfinite(values)
-        count = np.maximum(known.sum(axis=0), 1)
+        is_known = np.isfinite(values)
+        count = np.maximum(is_known.sum(axis=0), 1)
         # Scaling first keeps squares of huge numbers finite.
-        top = np.max(np.abs(values), axis=0, where=known, initial=0.0)
+        top = np.max(np.abs(values), axis=0, where=is_known, initial=0.0)
         top = np.where(top > 0.0, top, 1.0)
-        unit = np.where(known, values / top, 0.0)
+        unit = np.where(is_known, values / top, 0.0)
         mean = unit.sum(axis=0) / count
-        spread = np.sqrt(np.square(np.where(known, unit - mean, 0.0)).sum(axis=0) / count)
+        spread = np.sqrt(np.square(np.where(is_known, unit - mean, 0.0)).sum(axis=0) / count)
         self.used = np.flatnonzero(spread > 1e-12)  # constant columns differ by rounding alone
         if self.svd is not None:
             # Singular vectors keep their relative size: the last of them are mostly noise.
@@ -184,8 +184,8 @@ def _kind(data: Any) -> Literal["texts", "sparse", "dense"]:
     is_list = isinstance(data, list | tuple) or getattr(data, "ndim", None) == 1
     if not is_list:
         is_list = isinstance(nw.from_native(data, series_only=True, pass_through=True), nw.Series)
-    given = [x for x in data if not _is_gap(x)] if is_list else []
-    return "texts" if given and all(isinstance(text, str) for text in given) else "dense"
+    texts = [x for x in data if not _is_gap(x)] if is_list else []
+    return "texts" if texts and all(isinstance(text, str) for text in texts) else "dense"
 
 
 def _without_gaps(texts: Any) -> list[str]:
@@ -209,12 +209,12 @@ def _read_columns(data: Any) -> tuple[list[Column], tuple[str, ...] | None]:
         names = tuple(str(name) for name in frame.columns)
         if twice := [name for name, count in Counter(names).items() if count > 1]:
             raise DataError(f"X has more than one column named {quote_names(twice)}.")
-        given = [_frame_column(column) for column in frame.iter_columns()]
+        columns = [_frame_column(column) for column in frame.iter_columns()]
     else:
-        given = list(_checked(data, dtype=None, ensure_all_finite=False).T)
-    if not given:
+        columns = list(_checked(data, dtype=None, ensure_all_finite=False).T)
+    if not columns:
         raise DataError(f"X has 0 feature(s) (shape=({len(data)}, 0)) while at least 1 is needed.")
-    return [_column(x, _column_name(names, i)) for i, x in enumerate(given)], names
+    return [_column(x, _column_name(names, i)) for i, x in enumerate(columns)], names
 
 
 def _frame_column(series: Any) -> Column:

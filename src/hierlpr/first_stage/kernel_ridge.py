@@ -46,28 +46,28 @@ class KernelRidge:
     def _solve(self, x: Encoded, labels: LabelColumns) -> None:
         rng = np.random.default_rng(self.random_state)
         shuffled = rng.permutation(x.shape[0])
-        kept, others = np.sort(shuffled[:MAX_SAMPLES]), np.sort(shuffled[MAX_SAMPLES:])
+        used, others = np.sort(shuffled[:MAX_SAMPLES]), np.sort(shuffled[MAX_SAMPLES:])
         y, cluster = labels.values, labels.cluster
-        self.mean_ = y[kept].mean(axis=0, dtype=np.float64)
-        self.x_ = x[kept]
-        few = kept[rng.permutation(kept.size)[:TUNING_SAMPLES]]
+        self.mean_ = y[used].mean(axis=0, dtype=np.float64)
+        self.x_ = x[used]
+        few = used[rng.permutation(used.size)[:TUNING_SAMPLES]]
         self.power_, self.width_, self.penalty_ = _choose(
             x[few], y[few] - self.mean_, None if cluster is None else cluster[few]
         )
-        target = y[kept] - self.mean_
+        target = y[used] - self.mean_
         inverse = _inverse(_kernel(self.x_, self.x_, self.power_, self.width_), self.penalty_)
         self.dual_ = inverse @ target.astype(inverse.dtype)
         fitted = np.empty(y.shape)
         if cluster is None:
-            fitted[kept] = target - self.dual_ / np.diag(inverse)[:, None] + self.mean_
+            fitted[used] = target - self.dual_ / np.diag(inverse)[:, None] + self.mean_
             if others.size:
                 fitted[others] = self._values(x[others])
         else:
             n_clusters = int(cluster.max()) + 1
-            parts = (rows_by_cluster(cluster[rows], n_clusters) for rows in (kept, others))
+            parts = (rows_by_cluster(cluster[rows], n_clusters) for rows in (used, others))
             for mine, rest in zip(*parts, strict=True):
                 error = np.linalg.solve(inverse[np.ix_(mine, mine)], self.dual_[mine])
-                fitted[kept[mine]] = target[mine] - error + self.mean_
+                fitted[used[mine]] = target[mine] - error + self.mean_
                 if rest.size:  # their cluster is left out too
                     dual = self.dual_ - inverse[:, mine] @ error
                     fitted[others[rest]] = self._values(x[others[rest]], dual)
@@ -125,8 +125,8 @@ def _choose(
 ) -> tuple[int, float, float]:
     """Return power, width and penalty with the smallest leave-one-out squared error."""
     distance = _squared(x, x)
-    away = distance[~np.eye(x.shape[0], dtype=bool)]
-    median = float(np.median(away)) if away.size else 0.0
+    between = distance[~np.eye(x.shape[0], dtype=bool)]
+    median = float(np.median(between)) if between.size else 0.0
     median = median if median > 0.0 else 1.0
     shapes = [(power, times * median) for power, times in SHAPES]
 

@@ -19,50 +19,54 @@ class LabelColumns:
 
     In deep hierarchies many rare labels are true for the same samples; they are learned once.
     `place[k]` is the column of label `k` in `values`, or -1 if it is constant; such a label gets
-    its smoothed share, `prevalence[k]`. Where truth is unknown, `known` is False and `values` has
-    the probability of the label: members learn from it, but are not evaluated by it. With
+    its smoothed share, `prevalence[k]`. Where `is_known` is False, `values` has the probability of
+    the label: members learn from it, but are not evaluated by it. With
     `cluster`, numbers from 0, out of fold means without the other samples of the cluster either.
     """
 
     values: NDArray[np.float32]
     place: NDArray[np.intp]
     prevalence: NDArray[np.float64]
-    known: NDArray[np.bool_] | None = None
+    is_known: NDArray[np.bool_] | None = None
     cluster: NDArray[np.intp] | None = None
 
     @classmethod
     def of(
-        cls, positive: NDArray[np.bool_], known: NDArray[np.bool_] | None = None
+        cls, positive: NDArray[np.bool_], is_known: NDArray[np.bool_] | None = None
     ) -> LabelColumns:
         """Find the distinct columns, in the order of their first label."""
-        positive = positive if known is None else positive & known
+        positive = positive if is_known is None else positive & is_known
         count = positive.sum(axis=0)
         n_samples = (
-            np.full(positive.shape[1], len(positive)) if known is None else known.sum(axis=0)
+            np.full(positive.shape[1], len(positive)) if is_known is None else is_known.sum(axis=0)
         )
         prevalence = (count + 0.5) / (n_samples + 1.0)
         place = np.full(positive.shape[1], -1, dtype=np.intp)
         chosen = varies = np.flatnonzero((count > 0) & (count < n_samples))
         if varies.size:
-            bits = positive[:, varies] if known is None else np.vstack([positive, known])[:, varies]
+            bits = (
+                positive[:, varies]
+                if is_known is None
+                else np.vstack([positive, is_known])[:, varies]
+            )
             packed = np.ascontiguousarray(np.packbits(bits, axis=0).T)
             keys = packed.view(np.dtype((np.void, packed.shape[1]))).ravel()
             _, first, group = np.unique(keys, return_index=True, return_inverse=True)
             place[varies] = np.argsort(np.argsort(first))[group.ravel()]
             chosen = varies[np.sort(first)]
         values = positive[:, chosen].astype(np.float32)
-        if known is None:
+        if is_known is None:
             return cls(values, place, prevalence)
         share = prevalence[chosen].astype(np.float32)
-        filled = np.where(known[:, chosen], values, share)
-        return cls(filled, place, prevalence, known[:, chosen])
+        filled = np.where(is_known[:, chosen], values, share)
+        return cls(filled, place, prevalence, is_known[:, chosen])
 
     @property
     def evaluated(self) -> NDArray[np.float32]:
         """Truth that members are evaluated by: `values`, with NaN where it is unknown."""
-        if self.known is None:
+        if self.is_known is None:
             return self.values
-        return np.where(self.known, self.values, np.float32(np.nan))
+        return np.where(self.is_known, self.values, np.float32(np.nan))
 
     @property
     def unit(self) -> NDArray[np.intp]:
@@ -77,8 +81,8 @@ class LabelColumns:
 
     def filled(self, proba: NDArray[Any]) -> LabelColumns:
         """Return the columns with new probabilities where truth is unknown."""
-        known = True if self.known is None else self.known
-        return replace(self, values=np.where(known, self.values, proba).astype(np.float32))
+        is_known = True if self.is_known is None else self.is_known
+        return replace(self, values=np.where(is_known, self.values, proba).astype(np.float32))
 
     def spread(self, proba: NDArray[Any]) -> NDArray[np.float64]:
         """Return the probabilities of all labels from those of the columns of `values`."""
@@ -106,18 +110,18 @@ def check_labels(y: Any, n_samples: int) -> tuple[NDArray[np.bool_], NDArray[np.
     except (TypeError, ValueError):
         raise DataError("y must hold 0 and 1 only; some entries are not numbers.") from None
     positive: NDArray[np.bool_] = numbers == 1.0
-    known = ~np.isnan(numbers)
-    if (wrong := known & (positive != (numbers != 0.0))).any():
+    is_known = ~np.isnan(numbers)
+    if (wrong := is_known & (positive != (numbers != 0.0))).any():
         row, column = (int(i) for i in np.argwhere(wrong)[0])
         raise DataError(
             f"y must hold 0 and 1 only, got {numbers[row, column]} at sample {row}, label {column}."
         )
-    if (nothing := np.flatnonzero(~known.any(axis=0))).size and n_samples:
+    if (nothing := np.flatnonzero(~is_known.any(axis=0))).size and n_samples:
         raise DataError(
             f"y is unknown in all samples for {nothing.size:,} label(s), first {nothing[0]}.\n"
             "Hint: leave them out."
         )
-    return positive, None if known.all() else known
+    return positive, None if is_known.all() else is_known
 
 
 Progress = Callable[[int, int], None]
@@ -171,9 +175,9 @@ def blend_weights(members: Sequence[NDArray[Any]], y: NDArray[Any]) -> NDArray[n
     rows, most = np.arange(len(y)), max(1, MAX_BLENDED // y.shape[1])
     if rows.size > most:
         rows = np.sort(np.random.default_rng(0).permutation(rows)[:most])
-    known = ~np.isnan(y[rows])
+    is_known = ~np.isnan(y[rows])
     happened = y[rows] > 0.5
-    q = np.stack([np.where(happened, p[rows], 1.0 - p[rows])[known] for p in members])
+    q = np.stack([np.where(happened, p[rows], 1.0 - p[rows])[is_known] for p in members])
     q = np.maximum(q.astype(np.float64), FLOOR)
     for _ in range(N_STEPS):
         mixed = weights @ q
@@ -211,10 +215,10 @@ def fit_pooled_map(
     if y.shape[1] == 0:
         return PooledMap(0.0, 1.0, 0.0)
     rows = np.sort(rng.permutation(y.shape[0])[: max(1, MAX_MAPPED // y.shape[1])])
-    known = ~np.isnan(y[rows])
-    values = value[rows][known]
-    share = np.broadcast_to(log_odds(prior), (rows.size, prior.size))[known]
-    truth = y[rows][known]
+    is_known = ~np.isnan(y[rows])
+    values = value[rows][is_known]
+    share = np.broadcast_to(log_odds(prior), (rows.size, prior.size))[is_known]
+    truth = y[rows][is_known]
     design = np.stack([np.ones_like(values), values, share])
     start, slope, extra = _logistic(design, truth, np.array([0.0, 1.0, 0.0]))
     if slope >= 0.0:

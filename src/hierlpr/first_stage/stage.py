@@ -123,13 +123,13 @@ class FirstStage(BaseEstimator):  # type: ignore[misc]
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         labels = replace(LabelColumns.of(positive, is_known), cluster=cluster)
-        if labels.known is not None:
+        if labels.is_known is not None:
             kernel = KernelRidge()
             kernel.learn(x, labels)
             # This is one step of EM from the prevalences; three steps were no better.
             labels = labels.filled(kernel.outside_)
         self._learn(x, labels, on_progress)
-        self.labels_ = replace(labels, known=None, cluster=None)
+        self.labels_ = replace(labels, is_known=None, cluster=None)
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:

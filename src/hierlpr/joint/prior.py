@@ -220,11 +220,13 @@ def learn_depth_weights(
     """
     if not hierarchy.is_forest:
         return None
-    positive, known = dense(truth.positive), truth.is_known.all(axis=1)
+    positive, is_known = dense(truth.positive), truth.is_known.all(axis=1)
     levels = np.asarray(hierarchy.levels)
     # A sample has one path if it has as many labels as its deepest label has levels.
-    single = known & (positive.sum(axis=1) == np.where(positive, levels, 0).max(axis=1, initial=0))
-    if single.sum() < max(ENOUGH_SAMPLES, SINGLE_SHARE * known.sum()):
+    single = is_known & (
+        positive.sum(axis=1) == np.where(positive, levels, 0).max(axis=1, initial=0)
+    )
+    if single.sum() < max(ENOUGH_SAMPLES, SINGLE_SHARE * is_known.sum()):
         return None
     positive = positive[single]
     counts = np.ones(len(positive)) if sample_weight is None else sample_weight[single]
