@@ -20,7 +20,11 @@ def test_about_this_share_is_kept_and_every_sample_is_used_once(share):
     unit = np.random.default_rng(0).integers(0, 40, 101)
     parts = split_samples(101, share, 0, unit=unit)
     assert not np.intersect1d(unit[parts[0]], unit[parts[1]]).size
-    assert abs(parts[1].size - share * 101) < np.bincount(unit).max()
+    assert np.unique(unit[parts[1]]).size == round(share * np.unique(unit).size)
+    unit = np.append(np.zeros(500), np.arange(101))  # one large cluster, in any part
+    for seed in range(10):
+        kept = split_samples(601, share, seed, unit=unit)[1]
+        assert np.unique(unit[kept]).size == round(share * 101)
 
 
 def test_what_cannot_be_split_is_refused():

@@ -38,7 +38,8 @@ def describe(cutoff: Cutoff) -> str:
     if not cutoff.reachable:
         return cutoff.reason + caveats
     if cutoff.max_calls:
-        where += f" and at most {cutoff.max_calls:,} calls per sample"
+        plural = "s" * (cutoff.max_calls > 1)
+        where += f" and at most {cutoff.max_calls:,} call{plural} per sample"
     if cutoff.min_chance is not None:
         where += f", none with a chance below {percent(cutoff.min_chance)}"
     no_promise = ""

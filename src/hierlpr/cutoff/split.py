@@ -69,9 +69,10 @@ def split_samples(
     limit: int | None = None,
     name: str = "scores",
 ) -> tuple[Index, Index]:
-    """Keep about this share of the samples, at most `limit`, drawn at random; return it last.
+    """Keep this share of the samples, at most about `limit`, drawn at random; return it last.
 
-    All samples of a `unit` stay together.
+    All samples of a `unit` stay together, and the share is that of the units: a certificate counts
+    these, and a share of the samples could consist of one large cluster.
     """
     share = check_level(share, name="calibration_share")
     if unit is None:
@@ -88,10 +89,11 @@ def split_samples(
             options=("calibration_scores", "calibration_truth"),
         )
     order = np.random.default_rng(rng).permutation(size.size)
-    n_kept = np.cumsum(size[order])[:-2]  # at least two to fit on
-    wanted = min(round(share * n_samples), n_samples if limit is None else limit)
-    last = int(np.argmin(np.abs(n_kept - wanted)))
-    is_kept = np.isin(number, order[: last + 1])
+    n_units = round(share * size.size)
+    if limit is not None:
+        n_units = min(n_units, int(np.searchsorted(np.cumsum(size[order]), limit, side="right")))
+    n_units = min(max(n_units, 1), size.size - 2)  # at least two to fit on
+    is_kept = np.isin(number, order[:n_units])
     return np.flatnonzero(~is_kept), np.flatnonzero(is_kept)
 
 

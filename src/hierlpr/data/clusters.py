@@ -19,7 +19,7 @@ from hierlpr._utils.checks import is_sparse, quote_names
 from hierlpr.data import frames
 from hierlpr.data.duplicates import Keys, text_keys
 from hierlpr.data.frames import SAMPLE_COLUMN
-from hierlpr.data.tables import Table, match_rows
+from hierlpr.data.tables import Table, match_values
 from hierlpr.exceptions import DataError
 
 Float = NDArray[np.float64]
@@ -70,9 +70,8 @@ def cluster_ids(clusters: Any, table: Table, *, name: str = "scores") -> Keys | 
             f"clusters: all {len(ids):,} samples are of one cluster, so nothing is known of others."
             "\nHint: give one id per patient, donor or station, not one for all."
         )
-    rows = Table(np.arange(float(len(ids)))[:, None], ("row",), samples, backend)
-    rows = match_rows(rows, table, name=name, what="clusters")
-    return text_keys(ids)[rows.values[:, 0].astype(np.intp)]
+    keys: Keys = match_values(text_keys(ids), samples, backend, table, name, "clusters")
+    return keys
 
 
 def cluster_numbers(clusters: Any, table: Table, *, name: str = "scores") -> Index | None:

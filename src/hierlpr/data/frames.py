@@ -74,7 +74,7 @@ def new_frame(columns: Mapping[str, Any], backend: str | None = None) -> Any:
     return nw.from_dict(columns, backend=library).to_native()
 
 
-def like_given(
+def in_container_of(
     data: Any, values: Any, labels: Sequence[str], *, samples_column: bool = True
 ) -> Any:
     """Return a matrix of `values` (samples x labels) in the container of `data`.

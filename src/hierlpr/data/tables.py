@@ -268,8 +268,20 @@ def match_weights(weight: Any, table: Table, *, name: str = "scores") -> Any:
     samples, backend = frames.row_names(weight, "sample_weight")
     if backend is None or np.shape(weight) != (table.n_samples,):
         return weight
-    weights = Table(np.asarray(weight)[:, None], ("weight",), samples, backend)
-    return match_rows(weights, table, name=name, what="sample_weight").values[:, 0]
+    return match_values(np.asarray(weight), samples, backend, table, name, "sample_weight")
+
+
+def match_values(
+    values: NDArray[Any],
+    samples: tuple[str, ...] | None,
+    backend: str | None,
+    table: Table,
+    name: str,
+    what: str,
+) -> Any:
+    """Sort one value per sample, from a container with these names, as `match_rows` does."""
+    column: Any = Table(values[:, None], (what,), samples, backend)
+    return match_rows(column, table, name=name, what=what).values[:, 0]
 
 
 def refuse_truth_as_scores(

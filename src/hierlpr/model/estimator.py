@@ -24,7 +24,7 @@ from hierlpr.cutoff.decisions import Groups
 from hierlpr.cutoff.goal import check_bound, goals_of
 from hierlpr.cutoff.split import split_for_cutoff
 from hierlpr.data.duplicates import SampleKeys
-from hierlpr.data.frames import like_given
+from hierlpr.data.frames import in_container_of
 from hierlpr.data.tables import refuse_truth_as_scores
 from hierlpr.exceptions import DataError, UnreachableWarning, warn
 from hierlpr.hierarchy import Hierarchy
@@ -328,7 +328,7 @@ class HierLPR(Predictor, ChangeableModel, OneToOneFeatureMixin, TransformerMixin
         CSR scores give listed labels and their ancestors.
         """
         lpr = self.lprs(self.aligned_scores(X))
-        return like_given(X, lpr.values, self.hierarchy_.labels)
+        return in_container_of(X, lpr.values, self.hierarchy_.labels)
 
     @property
     def n_features_in_(self) -> int:

@@ -15,7 +15,7 @@ from hierlpr.cutoff.goal import Goal
 from hierlpr.cutoff.outcome import Cutoff
 from hierlpr.cutoff.sets import CallSets
 from hierlpr.data.clusters import cluster_numbers
-from hierlpr.data.frames import like_given, new_frame
+from hierlpr.data.frames import in_container_of, new_frame
 from hierlpr.data.tables import Table, dense
 from hierlpr.exceptions import DataError
 from hierlpr.lpr.drift import Drift
@@ -134,7 +134,7 @@ class Predictor:
         """
         model, table = self._compared(X)
         labels, score = model.hierarchy_.labels, model.block_scores(table)
-        return like_given(X, score, labels, samples_column=self._returns_samples)
+        return in_container_of(X, score, labels, samples_column=self._returns_samples)
 
     def rank(self, X: Any, *, top: int | None = None, weight: Any = None) -> Ranking:
         """Rank all (sample, label) instances, the best calls first, parents before children."""
@@ -150,7 +150,7 @@ class Predictor:
         model, table = self._compared(X)
         calls, _ = model.calls(table, model.cutoff_in_use(target))
         labels = model.hierarchy_.labels
-        return like_given(X, calls, labels, samples_column=self._returns_samples)
+        return in_container_of(X, calls, labels, samples_column=self._returns_samples)
 
     def call_lists(self, X: Any) -> list[tuple[LabelCall, ...]]:
         """Return the calls of each sample as a list, best first, with their block scores.
