@@ -5,14 +5,11 @@
 Each run draws labelled samples of the simulated diseases (110 labels, 6 levels), fits on two thirds
 of them and calibrates on one third: pooled precision, precision at every depth, and sure and
 possible labels, each with and without a confidence where there is a choice. Recall and the sizes
-of sets are measured on other samples. ``names`` draws from 1,200 real fungal ITS sequences
-(`examples/data`) and measures `hierlpr assign` on the held-out third, by cross-calibration.
+of sets are measured on other samples. For names see ``taxa/new.py``.
 """
 
 import argparse
 import csv
-import gzip
-import tempfile
 import tomllib
 import warnings
 from collections import defaultdict
@@ -21,11 +18,9 @@ from pathlib import Path
 import numpy as np
 
 from hierlpr import HierLPR, simulate
-from hierlpr.assignment import learn_names
 from hierlpr.exceptions import HierlprWarning
 
 HERE = Path(__file__).parent
-ITS = HERE.parents[1] / "examples" / "data" / "its_known.tsv.gz"
 COLUMNS = ["promise", "labelled", "runs", "certified", "found", "error"]
 
 
@@ -67,19 +62,6 @@ def diseases(n_labelled: int, config: dict, seed: int) -> dict[str, tuple[float,
     return rows
 
 
-def names(n_labelled: int, config: dict, seed: int) -> tuple[float, float, float]:
-    """Return (certified, share of samples named at the genus, wrong names) for ITS sequences."""
-    with gzip.open(ITS, "rt", encoding="utf-8") as file:
-        header, *lines = file.readlines()
-    drawn = np.random.default_rng(seed).permutation(len(lines))[:n_labelled]
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "its.tsv")
-        path.write_text(header + "".join(lines[i] for i in drawn), encoding="utf-8")
-        done = learn_names(path, path, truth_column="Truth", error=config["error"], seed=seed)
-    genus = next(row for row in done.ranks if row.rank == "genus")
-    return 1.0, genus.named, done.wrong
-
-
 def study(config: dict) -> list[dict]:
     """Return one row per promise and number of labelled samples, means over the runs."""
     found = defaultdict(list)
@@ -90,7 +72,6 @@ def study(config: dict) -> list[dict]:
                 warnings.simplefilter("ignore", HierlprWarning)
                 for promise, row in diseases(n, config, seed).items():
                     found[promise, n].append(row)
-                found["one name (ITS)", n].append(names(n, config, seed))
     return [
         dict(zip(COLUMNS, [*key, len(rows), *np.mean(rows, axis=0).round(4)], strict=True))
         for key, rows in sorted(found.items())
