@@ -1,6 +1,6 @@
 """LPRs of labels that are implied: not listed themselves, but a descendant is.
 
-Such a label has no score of its own. The evidence for it is the largest LPR listed below it, which
+Such a label has no score. The evidence is the largest LPR of the listed labels below it, which
 is comparable across labels even where scores are not. Its LPR is a curve of that number, learned
 from the samples in which the label is implied, and blended with a curve shared by its depth.
 """
@@ -31,7 +31,7 @@ IMPLIED_KAPPA = 10.0  # LPRs are comparable across labels, so implied labels sha
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ImpliedLPR:
-    """Curves from the largest LPR listed below a label to its own LPR, one per label.
+    """Curves from the largest LPR of the listed labels below a label to its LPR, one per label.
 
     `absent` is P(label | it is not listed), which the joint posterior uses. `shared` are the
     curves shared by labels, for labels that are added later.
