@@ -352,6 +352,7 @@ POPULATIONS = {
     "saturated": lambda rng, n: softmax(30.0 * rng.normal(size=(n, 20)), axis=1),
     "some imputed": lambda rng, n: np.where(rng.random((n, 4)) < 0.04, 0, rng.normal(size=(n, 4))),
     "huge": lambda rng, n: 1e300 * rng.normal(size=(n, 4)),
+    "a constant": lambda rng, n: np.column_stack([np.full(n, 0.1), rng.normal(size=(n, 4))]),
 }
 
 

@@ -417,3 +417,15 @@ def test_results_of_pipelines_are_scores():
     assert frames.pair_values(items, TREE, name="scores")[0].toarray().tolist() == (
         frames.pair_values(pairs, TREE, name="scores")[0].toarray().tolist()
     )
+
+
+def test_scores_that_say_nothing_are_not_taken_for_sorted_ones():
+    h = Hierarchy([("z", "y"), ("z", "x"), ("b", "d"), ("b", "c")])
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        truth = h.close_upward(rng.random((300, 6)) < 0.2)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for scores in (rng.random((300, 6)), 1.0 - truth + rng.random((300, 6))):
+                HierLPR(h, joint=False).fit(scores, truth)
+        assert not any("sorted" in str(x.message) for x in caught)

@@ -288,6 +288,9 @@ def has_close_neighbours(values: Any) -> bool:
     rng = np.random.default_rng(0)
     with np.errstate(over="ignore", invalid="ignore"):  # huge numbers: nothing is close
         for column in rows.T:
+            if column.min() == column.max():
+                column[:] = np.nan
+                continue
             count = np.unique(np.rint(1e3 / column.std() * column), return_counts=True)[1]
             step = np.median(np.diff(np.unique(column)))
             is_used = count.max() <= COMMON * len(rows)

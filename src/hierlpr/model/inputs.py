@@ -22,6 +22,7 @@ from hierlpr.lpr import LPRModel
 
 Float = NDArray[np.float64]
 FEW_SAMPLES = 10  # to learn from
+CLEAR = 4.0  # standard errors
 _LOOKED_AT = 1000  # samples
 
 
@@ -152,15 +153,23 @@ def _warn_of_sorted_columns(table: Table, truth: Truth, hierarchy: Hierarchy) ->
     pairs = [(x, y) for x, y in zip(labels, sorted(labels), strict=True) if x != y]
     column, label = ([hierarchy.index(x) for x in side] for side in zip(*pairs, strict=True))
     scores = np.nan_to_num(tables.dense(table.values[:_LOOKED_AT]))[:, column]
+    scores = scores / (np.abs(scores).max() or 1.0)
     scores = scores - scores.mean(axis=0)
     positive = tables.dense(truth.positive[:_LOOKED_AT])
-    given, by_name = (float((scores * positive[:, x]).sum()) for x in (column, label))
-    if by_name > 0.0 and given < 0.5 * by_name and positive[:, label].sum() >= 2 * FEW_SAMPLES:
+    # Of each sample: how much higher the scores of its labels are than the mean of their columns.
+    in_order, by_name = ((scores * positive[:, x]).sum(axis=1) for x in (column, label))
+    is_clear = min(_standard_errors(by_name), _standard_errors(by_name - in_order)) > CLEAR
+    if is_clear and in_order.sum() < 0.5 * by_name.sum():
         warn(
             "The scores fit the truth better if their columns are the labels sorted by name, as "
             "predict_proba returns them.\n"
             "Hint: give a data frame with columns=classifier.classes_."
         )
+
+
+def _standard_errors(values: Float) -> float:
+    """Return a sum in units of its standard error; 0 if all values are 0."""
+    return float(values.sum() / (np.sqrt(np.square(values).sum()) or 1.0))
 
 
 def refuse_unknown_labels(truth: Truth, hierarchy: Hierarchy) -> None:
