@@ -21,7 +21,7 @@ from hierlpr.audit import load_audit
 from hierlpr.cutoff.goal import check_bound, goals_of
 from hierlpr.cutoff.split import split_for_cutoff
 from hierlpr.data.clusters import cluster_numbers
-from hierlpr.data.tables import draw_samples, sample_limit
+from hierlpr.data.folds import draw_samples, sample_limit
 from hierlpr.exceptions import DataError, HierlprWarning, UnreachableWarning
 from hierlpr.io import ReadReport
 from hierlpr.io.read_tables import Pair

@@ -10,7 +10,8 @@ from cases import hierarchy_of, random_forest
 from hierlpr import Hierarchy, HierLPR
 from hierlpr.cutoff.estimate import LevelProfile
 from hierlpr.cutoff.instances import list_instances
-from hierlpr.data.tables import align, draw_samples, match_rows, sample_limit, truth_table
+from hierlpr.data.folds import draw_samples, sample_limit
+from hierlpr.data.tables import align, match_rows, truth_table
 from hierlpr.data.truth import align_truth
 from hierlpr.exceptions import DataError, FileError, HierlprWarning
 from hierlpr.io import read_scores
@@ -147,7 +148,7 @@ def test_breaches_are_counted_and_named_alike(data):
 
 def test_a_profile_of_many_samples_is_one_of_some(data, monkeypatch):
     h, scores, truth = data
-    monkeypatch.setattr("hierlpr.data.tables.MOST_INSTANCES", 9 * 50)
+    monkeypatch.setattr("hierlpr.data.folds.MOST_INSTANCES", 9 * 50)
     model = HierLPR(h, lpr="isotonic").fit(scores, truth)
     assert model.profile_.n_samples == 50
     drawn = draw_samples(300, 50, rng=0)

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from hierlpr._utils.checks import check_level
 from hierlpr.data.duplicates import Keys, SampleKeys, copies_note, rounded_keys, text_keys
-from hierlpr.data.tables import Table, sample_limit
+from hierlpr.data.folds import sample_limit
+from hierlpr.data.tables import Table
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 

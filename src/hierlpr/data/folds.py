@@ -1,4 +1,7 @@
-"""Assign samples to folds by what they are, so that no result depends on the order of the rows."""
+"""Parts of the samples: folds by what samples are, and random draws of some of many.
+
+Folds do not depend on the order of the rows.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierlpr.data.duplicates import content_keys, mix
+from hierlpr.hierarchy import Hierarchy
+
+# Cutoffs, level profiles and the tempering of the joint posterior are learned from at most this
+# many instances, so that memory stays bounded.
+MOST_INSTANCES = 2**23
+LEAST_SAMPLES = 10
 
 
 def assign_folds(
@@ -36,3 +45,23 @@ def assign_folds(
     fold = np.full(keys.size, -1, dtype=np.int64)
     fold[order] = np.arange(order.size) % n_folds
     return fold if cluster is None else fold[number]
+
+
+def sample_limit(n_samples: int, hierarchy: Hierarchy, n_stored: int | None = None) -> int:
+    """Return the number of samples with about `MOST_INSTANCES`; `n_stored` counts sparse scores.
+
+    A stored score may add its ancestors; at most 8 instances are assumed for each.
+    """
+    per_sample = hierarchy.n_labels
+    if n_stored is not None:
+        growth = min(8, 1 + int(np.mean(hierarchy.levels)))
+        per_sample = min(per_sample, 1 + n_stored * growth // max(1, n_samples))
+    return max(LEAST_SAMPLES, MOST_INSTANCES // per_sample)
+
+
+def draw_samples(n_samples: int, limit: int, rng: Any) -> NDArray[np.intp]:
+    """Return all samples, or `limit` of them drawn at random, in order."""
+    if n_samples <= limit:
+        return np.arange(n_samples, dtype=np.intp)
+    drawn = np.random.default_rng(rng).choice(n_samples, limit, replace=False)
+    return np.sort(drawn).astype(np.intp)

@@ -20,10 +20,6 @@ from hierlpr.hierarchy import Hierarchy
 from hierlpr.hierarchy.matrices import close_sparse, join_unknown, split_unknown
 from hierlpr.hierarchy.roll_up import RollUp, labels_without_scores, roll_up_columns
 
-# Cutoffs, level profiles and the tempering of the joint posterior are learned from at most this
-# many instances, so that memory stays bounded.
-MOST_INSTANCES = 2**23
-LEAST_SAMPLES = 10
 # Of truth: a matrix, one that lacks columns above others, labels per sample, or one label each.
 TruthForm = Literal["matrix", "leaves", "lists", "one name"]
 
@@ -309,26 +305,6 @@ def _names_or_count(table: Table) -> tuple[str, ...] | None:
     return table.samples
 
 
-def sample_limit(n_samples: int, hierarchy: Hierarchy, n_stored: int | None = None) -> int:
-    """Return the number of samples with about `MOST_INSTANCES`; `n_stored` counts sparse scores.
-
-    A stored score may add its ancestors; at most 8 instances are assumed for each.
-    """
-    per_sample = hierarchy.n_labels
-    if n_stored is not None:
-        growth = min(8, 1 + int(np.mean(hierarchy.levels)))
-        per_sample = min(per_sample, 1 + n_stored * growth // max(1, n_samples))
-    return max(LEAST_SAMPLES, MOST_INSTANCES // per_sample)
-
-
-def draw_samples(n_samples: int, limit: int, rng: Any) -> NDArray[np.intp]:
-    """Return all samples, or `limit` of them drawn at random, in order."""
-    if n_samples <= limit:
-        return np.arange(n_samples, dtype=np.intp)
-    drawn = np.random.default_rng(rng).choice(n_samples, limit, replace=False)
-    return np.sort(drawn).astype(np.intp)
-
-
 def _sparse_values(data: Any, name: str) -> sparse.csr_array:
     if data.dtype.kind not in "biuf":
         raise DataError(f"{name} must hold real numbers, got dtype {data.dtype}.")
@@ -451,10 +427,8 @@ def mismatch_hint(
                 f"{label_of[name_columns[0]]!r} for {name_columns[0]!r}."
             )
     if extra and not missing and frames.names_cluster(extra[0]):
-        return (
-            f"column {extra[0]!r} seems to say which samples belong together: leave it out here, "
-            "and give it as clusters= (--clusters)."
-        )
+        what = "seems to say which samples belong together"
+        return f"column {extra[0]!r} {what}: leave it out here, and give it as clusters."
     is_index = len(extra) == 1 and extra[0].lower().startswith(("unnamed:", "index", "level_0"))
     if is_index and not missing:
         return f"column {extra[0]!r} seems to be an index that was saved with the table; remove it."

@@ -18,6 +18,7 @@ from hierlpr._utils.checks import quote_names
 from hierlpr.exceptions import FileError, HierarchyError, HierlprWarning
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.io import hierarchy_formats as formats
+from hierlpr.io.hierarchy_json import parse_json
 from hierlpr.io.reading import ReadReport, ending, read_lines, refuse_abundances
 from hierlpr.io.table_output import output_ending, write_table
 
@@ -149,7 +150,7 @@ def _read_graph(path: AnyPath, options: HierarchyOptions, log: ReadReport) -> fo
         return formats.parse_obo(lines, log, relationships or ("is_a",))
     if kind in (".txt", ".paths"):
         return formats.parse_paths(lines, log, path_sep=options.get("path_sep"))
-    return (formats.parse_arff if kind == ".arff" else formats.parse_json)(lines, log)
+    return (formats.parse_arff if kind == ".arff" else parse_json)(lines, log)
 
 
 def _with_prefix(graph: formats.Graph, prefix: str, log: ReadReport) -> formats.Graph:

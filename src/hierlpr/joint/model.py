@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from hierlpr._kernels._jit import n_jobs_or_default, run_chunks
 from hierlpr._utils.checks import Matrix, check_unit_interval
-from hierlpr.data.folds import assign_folds
-from hierlpr.data.tables import align, sample_limit
+from hierlpr.data.folds import assign_folds, sample_limit
+from hierlpr.data.tables import align
 from hierlpr.data.truth import Truth
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy

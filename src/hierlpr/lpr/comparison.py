@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from hierlpr._utils.checks import Matrix, effective_number
-from hierlpr.data.tables import draw_samples
+from hierlpr.data.folds import draw_samples
 from hierlpr.exceptions import DataError
 from hierlpr.hierarchy import Hierarchy
 from hierlpr.lpr.fitting import LPRModel

@@ -20,8 +20,9 @@ from hierlpr.cutoff.instances import holds_at, list_instances
 from hierlpr.cutoff.outcome import DEFAULT_CUTOFF, Cutoff
 from hierlpr.cutoff.sets import CallSets, SetRule
 from hierlpr.data.duplicates import SampleKeys
+from hierlpr.data.folds import draw_samples, sample_limit
 from hierlpr.data.listed import Kind
-from hierlpr.data.tables import Table, draw_samples, sample_limit
+from hierlpr.data.tables import Table
 from hierlpr.data.truth import implied_share
 from hierlpr.exceptions import HierlprError, UnreachableWarning, warn
 from hierlpr.hierarchy import Hierarchy

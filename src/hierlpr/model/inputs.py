@@ -12,8 +12,9 @@ from hierlpr._utils.checks import check_finite, check_sample_weight, is_sparse, 
 from hierlpr.data import tables
 from hierlpr.data.clusters import cluster_ids, cluster_note
 from hierlpr.data.duplicates import Keys, SampleKeys, content_keys, leakage_warnings
+from hierlpr.data.folds import draw_samples
 from hierlpr.data.listed import Kind, as_kind
-from hierlpr.data.tables import Table, draw_samples, match_weights
+from hierlpr.data.tables import Table, match_weights
 from hierlpr.data.truth import Truth, align_truth
 from hierlpr.exceptions import DataError, warn
 from hierlpr.hierarchy import Hierarchy
