@@ -10,10 +10,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from cases import choose_cutoff
 from hierlpr import Hierarchy, HierlprWarning, simulate
+from hierlpr.data.tables import align
 from hierlpr.data.truth import Truth
 from hierlpr.exceptions import DataError, HierlprError, UnreachableWarning
 from hierlpr.lpr import fit_known
 from hierlpr.model import HierarchicalClassifier, HierLPR
+from hierlpr.model.inputs import LabelledSamples
 from hierlpr.ranking.blocks import consistent_scores
 
 
@@ -178,6 +180,17 @@ def test_the_last_digits_of_computed_scores_draw_no_other_order(monkeypatch):
     other = model.calibrate(*rest, **goal).cutoff_
     assert other.result == cutoff.result
     assert other.level == pytest.approx(cutoff.level, rel=1e-9)
+
+
+def test_the_order_of_labels_draws_no_other_order_of_samples():
+    data = simulate.disease(n_samples=50, rng=0)
+    order = np.random.default_rng(1).permutation(data.hierarchy.n_labels)
+    contents = []
+    for at in (np.arange(order.size), order):
+        h = Hierarchy(data.hierarchy.edges, labels=[data.hierarchy.labels[i] for i in at])
+        table = align(data.scores[:, at], h, name="scores")
+        contents.append(LabelledSamples.of(table, data.truth[:, at], h).truth.contents)
+    assert np.array_equal(*contents)
 
 
 @pytest.mark.filterwarnings("ignore::hierlpr.exceptions.UnreachableWarning")

@@ -274,3 +274,14 @@ def test_a_report_with_weights_from_files(disease, tmp_path):
     with pytest.raises(DataError, match="have no weight"):
         workflows.report_file(*given[:3], tmp_path / "x.html", weights=tmp_path / "w.csv")
     assert not (tmp_path / "x.html").exists()
+
+
+@pytest.mark.filterwarnings("ignore:The scores have 61 of 110 labels")
+def test_scores_of_leaves_give_the_report_of_all_labels():
+    data = simulate.disease(n_samples=300, rng=0)
+    h = data.hierarchy
+    scores = data.scores[:, [h.index(x) for x in h.leaves]]
+    model = HierLPR(h, leaves="max", joint=False).fit(scores, data.truth).set_cutoff(0.5)
+    both = scores, h.roll_up(scores, how="max")
+    of_leaves, of_all = (gather(model, x, data.truth).summary.counts for x in both)
+    assert of_leaves.n_calls == of_all.n_calls > 0

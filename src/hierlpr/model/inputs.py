@@ -117,7 +117,10 @@ class LabelledSamples(NamedTuple):
         truth = align_truth(y, hierarchy, table, name=name, **options)
         if table.columns_unnamed and table.n_stored is None:
             _warn_of_sorted_columns(table, truth, hierarchy)
-        contents = content_keys(table.values, truth.positive, truth.unknown)
+        # In the order of the names, so that the order of the labels changes nothing.
+        at, by_name = np.argsort(table.labels), np.argsort(hierarchy.labels)
+        known = (x[:, by_name] for x in (truth.positive, truth.unknown) if x is not None)
+        contents = content_keys(table.values[:, at], *known)
         ids = cluster_ids(clusters, table, name=name)
         truth = replace(truth.in_clusters(ids), contents=contents)
         weight = match_weights(sample_weight, table, name=name)
@@ -149,7 +152,7 @@ class LabelledSamples(NamedTuple):
 def _warn_of_sorted_columns(table: Table, truth: Truth, hierarchy: Hierarchy) -> None:
     """Warn if columns without names fit the truth better as labels sorted by name."""
     labels = hierarchy.labels if table.rolled_up is None else hierarchy.leaves
-    if list(labels) == sorted(labels):
+    if list(labels) == sorted(labels) or len(table.labels) < hierarchy.n_labels:
         return
     pairs = [(x, y) for x, y in zip(labels, sorted(labels), strict=True) if x != y]
     column, label = ([hierarchy.index(x) for x in side] for side in zip(*pairs, strict=True))

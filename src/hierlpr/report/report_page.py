@@ -177,7 +177,7 @@ def gather(
     max_samples = check_count(max_samples, name="max_samples", least=0)
     if clusters is not None and sample_weight is not None:
         raise DataError("A report takes either sample_weight or clusters.")
-    scores = align(scores, model.hierarchy_, name="scores")
+    scores = align(scores, model.hierarchy_, name="scores", allow_leaves=True)
     cluster = cluster_numbers(clusters, scores)
     if named is not None:  # names of samples that the calibration did not see
         model = copy.copy(model)
