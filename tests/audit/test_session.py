@@ -57,6 +57,7 @@ def test_an_audit_from_plan_to_calls():
         is_right = truth[int(sample[1:]), H.index(label)]
         assert word == (("right" if is_right else "wrong") if sample in drawn else "")
     cutoff = audit.cutoff_
+    assert str(cutoff).endswith("Certified by the checked samples of an audit.")
     assert (cutoff.goal.target, cutoff.goal.confidence) == (pytest.approx(0.9), pytest.approx(0.9))
     if cutoff.max_calls is None:
         assert len(calls) == (score >= cutoff.level).sum()

@@ -62,6 +62,8 @@ def unlikely_calls(result: Result) -> str:
 def _achieved(cutoff: Cutoff) -> str:
     """Say what a cutoff achieved on the calibration samples."""
     result, weights = cutoff.result, ""
+    if not result.n_instances:
+        return "Certified by the checked samples of an audit."
     if result.n_clusters is not None:
         weights = ", each counted as one" * (result.n_clusters < result.n_samples)
     elif result.n_effective is not None:
